@@ -38,7 +38,7 @@ impl ServerOptions {
     }
 }
 
-/// Connects a MongoTx client.
+/// Connects a MongoTx client to the server of this URI, within a limit of time.
 pub async fn connect(uri: &str, options: ClientOptions) -> Result<Client, Failure> {
     within_limit(async { Client::connect_with(&with_selection_limit(uri), options).await.map_err(Failure::from) }).await
 }

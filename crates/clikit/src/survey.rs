@@ -78,7 +78,7 @@ impl Standing {
         !matches!(self, Self::Alive | Self::Finishing(_))
     }
 
-    /// The state in words.
+    /// The state as text for people, as in `committed, being finished`.
     pub fn words(self) -> &'static str {
         match self {
             Self::Alive => "alive, undecided",
@@ -110,7 +110,7 @@ pub struct Holding {
     pub written: usize,
     /// Number of documents that it has read and keeps others from changing.
     pub read: usize,
-    /// Collections of these documents.
+    /// Collections in which the transaction holds documents.
     pub namespaces: BTreeSet<Namespace>,
     /// Some of the documents that it holds.
     pub named: Vec<(Namespace, Bson)>,
@@ -141,11 +141,11 @@ pub fn names<'a>(namespaces: impl IntoIterator<Item = &'a Namespace>) -> String 
 /// A document whose metadata MongoTx would never have written.
 #[derive(Clone, Debug)]
 pub struct Damaged {
-    /// Collection of the document.
+    /// Collection in which the damaged document is stored.
     pub namespace: Namespace,
-    /// `_id` of the document.
+    /// `_id` of the damaged document.
     pub id: Bson,
-    /// Fault of its metadata.
+    /// Fault of its metadata, in words.
     pub why: String,
     /// The client that it may belong to in spite of the damage.
     pub owner: Option<ClientId>,
@@ -158,7 +158,7 @@ pub struct Survey {
     pub holdings: BTreeMap<TxId, Holding>,
     /// Damaged documents, as many as a report names.
     pub damaged: Vec<Damaged>,
-    /// Number of damaged documents.
+    /// Number of all damaged documents, those that are not named included.
     pub damaged_count: usize,
 }
 

@@ -18,7 +18,7 @@ impl Table {
         Self { rows: Vec::new() }
     }
 
-    /// Adds one more row.
+    /// Adds a row below the others; its cells are those of the columns in order.
     pub fn row<const N: usize>(&mut self, cells: [String; N]) {
         self.rows.push(cells.to_vec());
     }

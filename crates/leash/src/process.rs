@@ -59,7 +59,7 @@ pub struct Process {
 pub struct Start<'a> {
     /// The program: a path, or a name that is looked for on the `PATH`.
     pub program: &'a Path,
-    /// Arguments of the program.
+    /// Arguments of the program, without its name.
     pub args: &'a [OsString],
     /// The file to which the program's output is appended.
     pub console: &'a Path,

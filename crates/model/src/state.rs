@@ -2,7 +2,7 @@
 
 use protocol::{
     LockState, Recorder, Repair, Seq, TxId,
-    recorder::{TransactionEnd, RecordWrite},
+    recorder::{RecordWrite, TransactionEnd},
 };
 
 use crate::{
@@ -190,7 +190,7 @@ pub enum Flaw {
     Dirty,
 }
 
-/// Progress of one read.
+/// Progress of one read of a document by a reader.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub enum ReadStep {
     /// The read has not begun.

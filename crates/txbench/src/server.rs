@@ -33,7 +33,7 @@ enum Started {
 /// Resources that the nodes have used since they were started. `None` where they do not report it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Usage {
-    /// Processor time, in microseconds.
+    /// Processor time of all nodes, in microseconds.
     pub cpu_us: Option<i64>,
     /// Bytes written to the journal and the data files.
     pub written_bytes: Option<i64>,

@@ -41,7 +41,7 @@ pub struct KindCounts {
     pub given_up: u64,
 }
 
-/// Counts of one second.
+/// Attempts of all kinds of transactions that ended in one second of the time measured.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Second {
     /// Number of transactions that committed.

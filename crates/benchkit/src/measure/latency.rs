@@ -31,7 +31,7 @@ impl Latencies {
         Self { spread: spread.unwrap_or_else(|_| unreachable!("the bounds of the histogram are valid")) }
     }
 
-    /// Adds one more latency.
+    /// Adds the latency of one transaction to the distribution.
     pub fn note(&mut self, latency: Duration) {
         self.note_ns(u64::try_from(latency.as_nanos()).unwrap_or(LONGEST_NS), 1);
     }

@@ -35,7 +35,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// Describes this machine.
+    /// Reads what the system says of the machine that this process runs on.
     pub fn look() -> Self {
         let memory = field("/proc/meminfo", "MemTotal").and_then(|text| text.strip_suffix(" kB")?.parse::<u64>().ok());
         Self {

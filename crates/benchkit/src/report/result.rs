@@ -28,13 +28,13 @@ pub struct BenchResult {
 /// Result of one run: one target, one number of clients, one round.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct RunResult {
-    /// Name of the target.
+    /// Name of the target that was measured, as in `--targets`.
     pub target: String,
-    /// Title of the workload.
+    /// Title of the workload that ran, as in "ycsb a".
     pub workload: String,
     /// Clients at the same time.
     pub clients: u32,
-    /// Number of client processes.
+    /// Number of client processes that shared the clients.
     pub processes: u32,
     /// Number of the round, from 1.
     pub round: u32,
@@ -43,7 +43,7 @@ pub struct RunResult {
     pub rate: Option<f64>,
     /// Seconds of the time measured.
     pub seconds: f64,
-    /// Counts of the clients.
+    /// What all clients counted in the time measured: commits, conflicts, latencies.
     pub counts: Counts,
     /// Commands sent in the time measured, by name.
     pub commands: BTreeMap<String, u64>,

@@ -3,12 +3,12 @@
 
 use serde::{Deserialize, Serialize};
 
-/// A report of tables.
+/// A report in words: the conditions of a measurement, and tables with its figures.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
-    /// Conditions of the measurement.
+    /// Conditions of the measurement, a line each, before the tables.
     pub facts: Vec<String>,
-    /// Tables of the report.
+    /// Tables of the report, in the order in which they are printed.
     pub tables: Vec<Table>,
 }
 
@@ -17,9 +17,9 @@ pub struct Report {
 pub struct Table {
     /// Title above the table; none when empty.
     pub title: String,
-    /// Columns of the table.
+    /// Columns of the table, from left to right.
     pub columns: Vec<Column>,
-    /// Lines of the table.
+    /// Lines of the table, below its headings.
     pub rows: Vec<Row>,
     /// Notes below the table; none when empty.
     pub notes: String,
@@ -28,7 +28,7 @@ pub struct Table {
 /// One column of a table.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Column {
-    /// Heading of the column.
+    /// Heading of the column, with the unit.
     pub head: String,
     /// Whether it holds numbers, which are aligned to the right.
     pub number: bool,

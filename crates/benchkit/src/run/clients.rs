@@ -26,9 +26,9 @@ pub struct Clients<E> {
 /// A client, with what it needs besides.
 #[derive(Clone, Copy, Debug)]
 pub struct Seat<C> {
-    /// The client itself.
+    /// The client, which runs one transaction after the other.
     pub client: C,
-    /// Decides its pauses.
+    /// Seed of the random lengths of its pauses after conflicts.
     pub seed: u64,
     /// When its transactions are due; `None`: as soon as the one before has ended (closed loop).
     pub pace: Option<Pace>,
@@ -44,7 +44,7 @@ impl<E: From<Error> + Send + 'static> Clients<E> {
         Self { clock, working, counts: Counts::default() }
     }
 
-    /// Begins the time measured.
+    /// Begins the time measured, at the end of the warm-up.
     pub fn measure(&self) {
         self.clock.measure();
     }

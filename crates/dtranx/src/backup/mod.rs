@@ -28,7 +28,7 @@ const BATCH_BYTES: usize = 2 << 20;
 /// Content of a backup, counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Content {
-    /// Number of items.
+    /// Number of items in the backup.
     pub items: u64,
     /// Bytes of their keys and values.
     pub bytes: u64,

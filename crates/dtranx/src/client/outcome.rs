@@ -12,7 +12,7 @@ pub struct Committed {
     pub tranx: Option<TranxId>,
 }
 
-/// Result of a scan.
+/// Items that a scan has found, and whether there may be more.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Scanned {
     /// Keys and values, in the order of the keys.

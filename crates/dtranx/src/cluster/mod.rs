@@ -24,7 +24,7 @@ pub const MAX_NAME_BYTES: usize = 64;
 pub struct Cluster {
     /// Name of the cluster; servers and clients of different clusters refuse each other.
     pub name: String,
-    /// Servers of the cluster.
+    /// Servers of the cluster, each with its id and its address.
     pub servers: Vec<Server>,
     /// Map that says which server holds a key.
     pub partition: Partition,

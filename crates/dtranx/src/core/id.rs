@@ -26,7 +26,7 @@ pub struct TranxId {
 pub struct ValidationId {
     /// Server that coordinates the validation.
     pub server: ServerId,
-    /// Life of the coordinator.
+    /// Life of the coordinator in which it began the validation.
     pub incarnation: Incarnation,
     /// Counted from 1 by that incarnation.
     pub number: u64,

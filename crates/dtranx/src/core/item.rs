@@ -33,7 +33,7 @@ pub struct Value(Bytes);
 /// Item stored under a key: the value, and the transaction that wrote it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Item {
-    /// Value of the item.
+    /// Value that is stored under the key.
     pub value: Value,
     /// The transaction that wrote it. An absent key has no version.
     pub version: TranxId,
@@ -43,7 +43,7 @@ pub struct Item {
 /// paper).
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Current {
-    /// Key of the item.
+    /// Key that the current item, or its absence, belongs to.
     pub key: Key,
     /// Item under the key; `None` if the key is absent.
     pub item: Option<Item>,
@@ -109,7 +109,7 @@ impl Key {
         Self(Bytes::new())
     }
 
-    /// Bytes of the key.
+    /// The key as bytes, in the order by which keys compare.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
@@ -141,7 +141,7 @@ impl Value {
         if len > MAX_VALUE_BYTES { Err(LimitError::ValueTooLong { bytes: len }) } else { Ok(Self(bytes)) }
     }
 
-    /// Bytes of the value.
+    /// The value as the bytes that the application has written.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }

@@ -23,7 +23,7 @@ use super::{
 /// The most transactions in one `Decisions` or `Acknowledge`.
 pub const MAX_BATCH: usize = 512;
 
-/// Outcome of a transaction.
+/// Outcome of a transaction, as its coordinator has decided it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Outcome {
     /// All of its writes are or will be there, and it takes place in this epoch.

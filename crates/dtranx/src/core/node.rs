@@ -146,7 +146,7 @@ impl Node {
         self.tranx.coordinator.incarnation()
     }
 
-    /// Configuration of the node.
+    /// The configuration that the node was made with.
     pub fn config(&self) -> &NodeConfig {
         &self.config
     }

@@ -14,7 +14,7 @@ use super::{
 /// A key that was read, and the version that was seen.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Read {
-    /// Key that was read.
+    /// Key that the transaction has read.
     pub key: Key,
     /// Version of the item; `None` if the key was absent.
     pub version: Option<TranxId>,
@@ -34,7 +34,7 @@ pub struct ScanRead {
 /// A key that is written.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Write {
-    /// Key that is written.
+    /// Key that the transaction writes or deletes.
     pub key: Key,
     /// New value of the key; `None` deletes it.
     pub value: Option<Value>,
@@ -45,7 +45,7 @@ pub struct Write {
 pub struct Transaction {
     /// Keys that were read, each once.
     pub reads: Vec<Read>,
-    /// Ranges that were scanned.
+    /// Ranges that were scanned, with the keys that were found in them.
     pub scans: Vec<ScanRead>,
     /// Keys that are written, each once.
     pub writes: Vec<Write>,

@@ -17,7 +17,7 @@ use super::segment::SegmentNumber;
 /// A segment that is complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SegmentInfo {
-    /// Number of the segment.
+    /// Number of the segment in the log: later segments have larger ones.
     pub number: SegmentNumber,
     /// Size of the segment on the medium, in bytes.
     pub size_bytes: u64,

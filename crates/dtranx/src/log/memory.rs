@@ -43,7 +43,7 @@ struct Contents {
 }
 
 impl Memory {
-    /// Makes an empty medium.
+    /// Makes an empty medium without a limit of its size.
     pub fn new() -> Self {
         Self::default()
     }

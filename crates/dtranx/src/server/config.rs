@@ -12,7 +12,7 @@ use crate::core::{Key, Partition, ServerId};
 use crate::stage::Binding;
 use crate::wire::Secret;
 
-/// Medium of the log.
+/// Medium on which the server writes its log, and so what a commit waits for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LogMedium {
@@ -25,7 +25,7 @@ pub enum LogMedium {
     Memory,
 }
 
-/// Medium of the items.
+/// Medium on which the server stores its items.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum StorageKind {
@@ -39,7 +39,7 @@ pub enum StorageKind {
 /// The configuration of one server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerConfig {
-    /// Description of the cluster.
+    /// The cluster that the server belongs to; all its servers have the same.
     pub cluster: Cluster,
     /// Number of this server in the cluster.
     pub server: ServerId,
@@ -47,9 +47,9 @@ pub struct ServerConfig {
     pub folder: PathBuf,
     /// Folder of the log: in `folder`, unless the configuration names another.
     pub log_folder: PathBuf,
-    /// Medium of the log.
+    /// Medium on which the log is written.
     pub medium: LogMedium,
-    /// Medium of the items.
+    /// Medium on which the items are stored.
     pub storage: StorageKind,
     /// The size of a segment of the log: at least 16 MiB, so that the largest transaction fits.
     pub segment_bytes: u64,
@@ -106,7 +106,7 @@ pub struct ServerConfig {
     pub server_secret: Option<Secret>,
 }
 
-/// Error in a configuration.
+/// Reason why a server cannot be configured, with the name of the file and the field.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ConfigError {

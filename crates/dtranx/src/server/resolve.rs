@@ -55,7 +55,7 @@ pub struct InDoubt {
 /// A lost server's store, which is refused from now on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GivenUp {
-    /// The lost server.
+    /// The server that is lost for good.
     pub server: ServerId,
     /// Store of the server; `None`: none of the others has met it, so none can refuse it.
     pub store: Option<StoreId>,

@@ -33,7 +33,7 @@ mod tests;
 
 pub use options::SimOptions;
 
-/// Counts of a run.
+/// What happened in a simulated run, counted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     /// Transactions that clients know to be committed.
@@ -60,7 +60,7 @@ pub struct Report {
 pub struct Failure {
     /// The seed: the same seed and options fail in the same way.
     pub seed: u64,
-    /// Description of the fault.
+    /// Property that the run has broken, and how.
     pub what: String,
 }
 

@@ -11,7 +11,7 @@ use crate::core::flaw::Flaw;
 pub struct SimOptions {
     /// Number of servers: 1 to 5.
     pub servers: u16,
-    /// Number of clients.
+    /// Number of clients that run transactions at the same time.
     pub clients: usize,
     /// Number of transactions that each client tries.
     pub transactions: usize,

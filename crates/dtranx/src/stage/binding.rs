@@ -20,7 +20,7 @@ pub enum Binding {
 /// A stage, as the layout needs to know it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
-    /// Name of the stage.
+    /// Name of the stage, as in its counters.
     pub stage: &'static str,
     /// Whether the stage waits for disks.
     pub blocks: bool,

@@ -34,7 +34,7 @@ pub(crate) struct QueueCounter {
 /// A stage, as it was when it was read.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct StageReading {
-    /// Name of the stage.
+    /// Name of the stage, which is a label of its metrics.
     pub name: String,
     /// Number of events that it has handled.
     pub handled: u64,
@@ -49,7 +49,7 @@ pub struct StageReading {
 /// A queue, as it was when it was read.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct QueueReading {
-    /// Name of the queue.
+    /// Name of the queue, which is a label of its metrics.
     pub name: String,
     /// Number of events in it, about.
     pub length: u64,
@@ -102,7 +102,7 @@ impl Counters {
         counter
     }
 
-    /// Reads all counters.
+    /// Reads the counters of all stages and queues, each as it is at that moment.
     pub fn read(&self) -> Readings {
         let inner = self.lock();
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);

@@ -73,7 +73,7 @@ impl Worker {
         Self { stages: Vec::new(), signal, core }
     }
 
-    /// Adds a stage.
+    /// Adds a stage that this thread runs, in turns with those that it has.
     pub fn add(&mut self, stage: Box<dyn Stage>, counters: &Counters) {
         let counter = counters.stage(stage.name());
         self.stages.push((stage, counter));

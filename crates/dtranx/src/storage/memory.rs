@@ -7,14 +7,14 @@ use std::sync::{PoisonError, RwLock};
 use super::{Found, Result, ScanLimit, Storage};
 use crate::core::{Item, Key, KeyRange, TranxId, Write};
 
-/// A storage in memory.
+/// A storage that keeps all items in the memory of the process.
 #[derive(Debug, Default)]
 pub struct InMemory {
     items: RwLock<BTreeMap<Key, Item>>,
 }
 
 impl InMemory {
-    /// Makes an empty storage.
+    /// Makes a storage without any item.
     pub fn new() -> Self {
         Self::default()
     }

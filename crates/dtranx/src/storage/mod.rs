@@ -80,7 +80,7 @@ pub enum StorageError {
 /// Result of the functions of this module.
 pub type Result<T, E = StorageError> = std::result::Result<T, E>;
 
-/// Result of a scan.
+/// Items that a scan has found in a storage, and whether it was read to its end.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Found {
     /// The items, in the order of their keys.
@@ -89,10 +89,10 @@ pub struct Found {
     pub complete: bool,
 }
 
-/// Limits of one scan.
+/// Limits at which one scan stops before the end of its range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ScanLimit {
-    /// Greatest number of items.
+    /// Greatest number of items that the scan returns.
     pub items: usize,
     /// Bytes of keys and values from which on no further item is added.
     pub bytes: usize,

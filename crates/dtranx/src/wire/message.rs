@@ -82,7 +82,7 @@ pub enum Welcome {
     },
 }
 
-/// A client's request.
+/// A message from a client to a server, which answers it with a [`Response`] of the same number.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Request {
     /// Number of the request: larger than the number of every earlier request of the client, and
@@ -91,11 +91,11 @@ pub struct Request {
     /// Whether the request was sent before. A server without room does not answer a repeated
     /// commit, because the earlier copy may be under way.
     pub is_repeated: bool,
-    /// Operation that is requested.
+    /// Operation that the client requests.
     pub ask: Ask,
 }
 
-/// Operation of a [`Request`].
+/// Operation that a client requests in a [`Request`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Ask {
     /// Reads the current items of some keys: [`Reply::Values`].
@@ -192,16 +192,16 @@ impl RequestHead {
     }
 }
 
-/// Answer to a [`Request`].
+/// A message from a server to a client: the answer to a [`Request`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Response {
     /// Number of the request that is answered.
     pub id: u64,
-    /// Result of the request.
+    /// Result of the requested operation.
     pub reply: Reply,
 }
 
-/// Result in a [`Response`].
+/// Result of an operation, which a server sends in a [`Response`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Reply {
     /// Items for [`Ask::Get`] and [`Ask::GetAt`], in the order of the request's keys; `None` for an
@@ -237,7 +237,7 @@ pub enum Reply {
 /// State and counters of a server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServerStatus {
-    /// Id of the server.
+    /// Id of the server in its cluster.
     pub server: ServerId,
     /// Time since the server's start, in milliseconds.
     pub uptime_ms: u64,
@@ -296,9 +296,9 @@ pub struct ServerStatus {
 pub struct ConnectionStats {
     /// Limit of files and connections that the server's process may have open.
     pub descriptors: u64,
-    /// Number of clients' connections.
+    /// Number of connections that clients have open.
     pub client_connections: u64,
-    /// Limit of clients' connections.
+    /// Greatest number of connections that clients may have open.
     pub most_client_connections: u64,
     /// Memory that clients' messages take, in bytes: partly received requests, requests under way,
     /// and answers that are not sent.

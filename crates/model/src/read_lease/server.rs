@@ -37,7 +37,7 @@ pub fn steps(plan: &Plan, state: &State, actions: &mut Vec<Action>) {
     }
 }
 
-/// One tick passes.
+/// Lets one tick pass: the clocks go on, and leases that are over lapse.
 pub fn tick(plan: &Plan, state: &mut State) {
     state.now += 1;
     lease::lapse(plan, state);

@@ -111,7 +111,7 @@ pub struct Settling {
     pub collection: usize,
     /// The server's process that was known when it was sent.
     pub process: u8,
-    /// Progress of the look.
+    /// Where the message of the look is, on its way to the server and back.
     pub message: Message,
 }
 
@@ -220,7 +220,7 @@ pub struct State {
     pub missed: u8,
     /// Process of the server: the number of its restarts.
     pub process: u8,
-    /// The holder's client record.
+    /// The client record of the lease's holder.
     pub record: Record,
     /// The transactions of the holder and of the newcomer.
     pub transactions: [Transaction; 2],

@@ -164,7 +164,7 @@ pub enum Phase {
 /// The transaction that is validated.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Transaction {
-    /// Progress of the transaction.
+    /// Step of the transaction that comes next.
     pub phase: Phase,
     /// Values that the transaction has read.
     pub read: [Option<u8>; 2],

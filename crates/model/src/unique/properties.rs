@@ -2,7 +2,7 @@
 
 use super::{
     documents::Stored,
-    state::{Flaw, State, Step, Reported, Why},
+    state::{Flaw, Reported, State, Step, Why},
     steps::UniqueModel,
 };
 
@@ -39,7 +39,8 @@ pub fn committed_is_what_was_written(_: &UniqueModel, state: &State) -> bool {
 /// client has an answer.
 pub fn quiescent_is_clean(model: &UniqueModel, state: &State) -> bool {
     let clean = |stored: &Stored| stored.safe.is_some() && stored.slot.is_none() && stored.lock.is_none();
-    let ended = state.runs.iter().all(|run| run.step == Step::Dead || (run.step == Step::Over && run.reported.is_some()));
+    let ended =
+        state.runs.iter().all(|run| run.step == Step::Dead || (run.step == Step::Over && run.reported.is_some()));
     model.has_progress(state) || (ended && state.documents.docs.iter().flatten().all(clean))
 }
 
@@ -49,7 +50,7 @@ pub fn no_transaction_fails_alone(model: &UniqueModel, state: &State) -> bool {
     !model.plan.must_commit || !state.runs.iter().any(|run| failed(run.reported))
 }
 
-/// Reachable: every transaction commits.
+/// Reachable: every transaction of the plan commits.
 pub fn all_commit(_: &UniqueModel, state: &State) -> bool {
     state.runs.iter().all(|run| run.reported == Some(Reported::Committed))
 }

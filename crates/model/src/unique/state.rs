@@ -58,7 +58,7 @@ pub struct Mending {
     pub slotting: bool,
 }
 
-/// Progress of a transaction.
+/// Step of a transaction that comes next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Step {
     /// About to do a part of its statement.

@@ -30,7 +30,7 @@ use super::{
 /// Result of a read, with the rivals that it has met.
 #[derive(Clone, Copy, Debug)]
 pub struct ScanResult {
-    /// Answer of the read.
+    /// Documents that the read has answered.
     pub result: Docs,
     /// Active rivals that hold what matches in one of their versions.
     pub active: u8,

@@ -54,7 +54,7 @@ pub struct Entry {
     pub query: Query,
     /// True if the answer includes the transaction's own writes.
     pub own: bool,
-    /// Answer of the read.
+    /// Documents that the read has answered.
     pub result: Docs,
     /// True if the read has met a rival's lock.
     pub met: bool,
@@ -79,7 +79,7 @@ pub struct Answer {
     pub query: Query,
     /// Writes of the transaction up to then.
     pub own: Written,
-    /// Answer of the statement.
+    /// Documents that the statement has answered.
     pub result: Docs,
 }
 

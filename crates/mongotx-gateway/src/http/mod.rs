@@ -32,7 +32,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// An answer, made in memory before it is sent.
 pub type Answer = Response<Full<Bytes>>;
 
-/// Limits of a socket.
+/// Limits of all connections of a socket together, and of the time of each.
 #[derive(Clone, Copy, Debug)]
 pub struct SocketLimits {
     /// Connections at the same time. One more is closed at once.

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::targets::Isolation;
 
-/// Results of all targets.
+/// Results of the ACID tests on all targets and at all levels.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct AcidReport {
     /// Reports of the targets, in the order they were tested.
@@ -16,7 +16,7 @@ pub struct AcidReport {
 /// Results of one target at one isolation level.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct TargetReport {
-    /// Name of the target.
+    /// Name of the target that was tested.
     pub target: String,
     /// The level; `None` for a target without transactions.
     pub isolation: Option<Isolation>,
@@ -24,7 +24,7 @@ pub struct TargetReport {
     pub tests: Vec<TestReport>,
 }
 
-/// Result of one test.
+/// Result of the test of one clause on one target.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct TestReport {
     /// The clause of the specification: "3.4.2.1".

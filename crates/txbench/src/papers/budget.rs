@@ -26,13 +26,13 @@ pub struct Length {
 /// starting clients, checking.
 #[derive(Clone, Copy, Debug)]
 pub struct Left {
-    /// Time until the end.
+    /// Time that is left until the end of the budget.
     pub time: Duration,
     /// Runs of one round that are still to be made.
     pub runs: usize,
     /// Number of those runs that come next.
     pub next: usize,
-    /// Overhead of one run.
+    /// Time that one run takes besides what is measured.
     pub overhead: Duration,
 }
 

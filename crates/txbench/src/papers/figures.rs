@@ -5,11 +5,11 @@ use super::compare::Metric;
 /// A figure of a paper.
 #[derive(Clone, Copy, Debug)]
 pub struct PaperFigure {
-    /// Paper and number: "000-9".
+    /// Number of the paper and of the figure in it, as in "000-9".
     pub id: &'static str,
-    /// Title of the figure.
+    /// Title of the figure on the page, in our own words.
     pub title: &'static str,
-    /// Finding of the paper.
+    /// Finding of the paper that the figure shows.
     pub finding: &'static str,
     /// Differences between the paper and this measurement.
     pub here: &'static str,
@@ -19,7 +19,7 @@ pub struct PaperFigure {
     pub targets: &'static [&'static str],
     /// Numbers of clients to measure with.
     pub clients: &'static [u32],
-    /// Charts that are drawn.
+    /// Kinds of charts that are drawn of the measurements.
     pub shows: &'static [Shows],
     /// Metrics that are compared, in a sentence below.
     pub compared: &'static [Metric],
@@ -34,7 +34,7 @@ pub struct Work {
     pub command: &'static str,
 }
 
-/// Kinds of charts.
+/// Kinds of charts that a figure can be shown by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shows {
     /// Latency, all workloads in one chart.

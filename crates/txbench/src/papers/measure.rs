@@ -16,7 +16,7 @@ const OVERHEAD: Duration = Duration::from_secs(2);
 
 /// A measurement that was made, or not.
 pub struct Measured {
-    /// The measurement, as planned.
+    /// The measurement, as the plan says it.
     pub measurement: Measurement,
     /// The command that repeats it; empty where it was not made.
     pub command: String,

@@ -17,7 +17,7 @@ use crate::{
 /// A measurement that a plan consists of.
 #[derive(Clone, Debug)]
 pub struct Measurement {
-    /// Work that is measured.
+    /// Work that is measured: a workload with its options.
     pub work: Work,
     /// The workload; or the reason why it cannot be measured.
     pub spec: Result<WorkloadSpec, String>,

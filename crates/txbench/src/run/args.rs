@@ -66,7 +66,7 @@ pub struct RunArgs {
     /// Seed of the work: two runs with the same seed do the same
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
-    /// Destination of the result.
+    /// Files that the result is written to, besides the printed tables.
     #[command(flatten)]
     pub output: OutputArgs,
 }

@@ -13,11 +13,11 @@ use crate::{
 /// A part of a run's clients.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Job {
-    /// Workload of the clients.
+    /// Workload that the clients of this part run.
     pub workload: WorkloadSpec,
-    /// Target that they use.
+    /// Target that the clients of this part use.
     pub target: TargetName,
-    /// Connection of the target.
+    /// Server and database that the target connects to.
     pub connection: Connection,
     /// The index of the first client of this part.
     pub first: u32,
@@ -33,7 +33,7 @@ pub struct Job {
     pub attempts: u32,
 }
 
-/// Result of a part.
+/// What the clients of one part of a run have counted.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct JobResult {
     /// Counts of the part's clients.

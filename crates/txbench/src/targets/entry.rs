@@ -10,8 +10,8 @@ pub type Connect = fn(Connection) -> BoxFuture<'static, Result<Box<dyn Target>, 
 
 /// A target of the registry.
 pub struct Entry {
-    /// Properties of the target.
+    /// Name of the target, and what it is and can do.
     pub traits: Traits,
-    /// Function that connects it.
+    /// Function that connects the target to a server.
     pub connect: Connect,
 }

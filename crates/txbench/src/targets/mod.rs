@@ -70,10 +70,10 @@ pub trait Target: Send + Sync {
     fn close(self: Box<Self>) -> BoxFuture<'static, Result<(), BenchError>>;
 }
 
-/// A read of documents.
+/// A read of the documents of a collection that match a condition.
 #[derive(Clone, Debug, Default)]
 pub struct Find {
-    /// Condition on the documents.
+    /// Condition that the documents match, as a filter of MongoDB.
     pub filter: Document,
     /// Fields of the documents; all when empty.
     pub projection: Document,
@@ -91,14 +91,14 @@ impl Find {
         Self { filter, ..Self::default() }
     }
 
-    /// Reads only these fields.
+    /// Answers these fields only, as a projection of MongoDB.
     #[must_use]
     pub fn project(mut self, projection: Document) -> Self {
         self.projection = projection;
         self
     }
 
-    /// Reads in this order.
+    /// Answers the documents in this order, as in MongoDB's `sort`.
     #[must_use]
     pub fn sort(mut self, sort: Document) -> Self {
         self.sort = sort;
@@ -130,12 +130,12 @@ pub enum Change {
     Remove,
 }
 
-/// One update of [`Session::update_each`].
+/// One of the updates that [`Session::update_each`] makes together.
 #[derive(Clone, Debug)]
 pub struct Update {
     /// Condition on the document: the first that matches is updated.
     pub filter: Document,
-    /// Update operators to apply.
+    /// Update operators that are applied to the document: `$set`, `$inc`, …
     pub update: Document,
 }
 

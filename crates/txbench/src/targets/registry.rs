@@ -36,12 +36,12 @@ impl TargetName {
         every().find(|entry| entry.traits.name == self.0).unwrap_or_else(|| unreachable!("no target {}", self.0))
     }
 
-    /// Properties of the target.
+    /// Properties of the target of this name.
     pub fn traits(self) -> &'static Traits {
         &self.entry().traits
     }
 
-    /// The name as text.
+    /// The name as it is written in `--targets`.
     pub fn as_str(self) -> &'static str {
         self.0
     }

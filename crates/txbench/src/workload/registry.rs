@@ -11,7 +11,7 @@ use crate::error::BenchError;
 /// The arguments of one workload's command: its own and those of every run, `R`.
 #[derive(Clone, Debug, Args)]
 pub struct BenchArgs<W: WorkloadOptions + Clone, R: Args + Clone> {
-    /// Options of the workload.
+    /// Options that this workload has and others do not.
     #[command(flatten)]
     pub workload: W,
     /// Options that every workload's run has.

@@ -6,7 +6,7 @@ use serde::Serialize;
 /// One place on the page with a chart in it.
 #[derive(Clone, Debug, Serialize)]
 pub struct Figure {
-    /// Title above the chart.
+    /// Title, shown above the chart on the page.
     pub title: String,
     /// Explanation of the figure for its reader, a sentence or two.
     #[serde(skip)]
@@ -21,11 +21,11 @@ pub struct View {
     /// Label of the view in the choice.
     #[serde(skip)]
     pub label: String,
-    /// Data of the view.
+    /// Chart that is drawn while the view is chosen.
     pub plot: Plot,
 }
 
-/// Data of a chart.
+/// A chart as data: what its axes or bars are, and their values.
 #[derive(Clone, Debug, Serialize)]
 #[serde(tag = "form", rename_all = "kebab-case")]
 pub enum Plot {
@@ -54,7 +54,7 @@ pub enum Plot {
 pub struct Axis {
     /// Label of the axis, with the unit.
     pub label: String,
-    /// Scale of the values.
+    /// How values are spread over the length of the axis.
     pub scale: Scale,
     /// Values at which the axis has marks; empty: where they fit.
     pub ticks: Vec<f64>,
@@ -77,7 +77,7 @@ pub enum Scale {
 pub struct Series {
     /// The target that switches it.
     pub target: String,
-    /// Name of the line.
+    /// Name of the line in the legend and beside its points.
     pub name: String,
     /// Whether it is a lesser line beside another one of the same target.
     pub dashed: bool,
@@ -105,7 +105,7 @@ pub struct Point {
 /// A part of all bars.
 #[derive(Clone, Debug, Serialize)]
 pub struct Part {
-    /// Name of the part.
+    /// Name of the part in the legend of the chart.
     pub name: String,
     /// Colour of the part, 0 to 8; `None`: that of the bar's target.
     pub colour: Option<u8>,

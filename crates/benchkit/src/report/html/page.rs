@@ -23,25 +23,25 @@ const SCRIPTS: [&str; 5] = [
 /// Content security policy: nothing is loaded; only scripts and styles in the page count.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'";
 
-/// A page with results.
+/// A page with the results of one or several benchmarks, in sections.
 #[derive(Clone, Debug, Default)]
 pub struct Page {
-    /// Title of the page.
+    /// Title of the page, also of its window.
     pub title: String,
     /// Command that repeats the run.
     pub command: String,
-    /// Conditions of the measurement.
+    /// Conditions of the measurement, a line each: machine, servers, durability.
     pub facts: Vec<String>,
     /// The targets, in the order in which they are listed.
     pub targets: Vec<String>,
-    /// Sections of the page.
+    /// Sections of the page, in the order in which they are shown.
     pub sections: Vec<Section>,
 }
 
 /// A section of a page.
 #[derive(Clone, Debug, Default)]
 pub struct Section {
-    /// Heading of the section.
+    /// Heading of the section on the page.
     pub heading: String,
     /// Paragraphs before tables and charts.
     pub prose: Vec<String>,
@@ -49,7 +49,7 @@ pub struct Section {
     pub notes: Vec<String>,
     /// Runs that have no figures, with the reason.
     pub broken: Vec<String>,
-    /// Charts of the section.
+    /// Charts of the section, above its tables.
     pub figures: Vec<Figure>,
     /// The tables; the first is open.
     pub tables: Vec<Table>,

@@ -16,18 +16,18 @@ pub const BASELINES: [&str; 2] = ["plain", "native"];
 /// measured.
 #[derive(Clone, Debug)]
 pub struct Summary {
-    /// Lines of the summary.
+    /// Lines of the summary, one for each target in each setting.
     pub lines: Vec<Line>,
 }
 
 /// A setting: runs that share it can be compared.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Setting {
-    /// Title of the workload.
+    /// Title of the workload that ran.
     pub workload: String,
     /// Clients at the same time.
     pub clients: u32,
-    /// Number of client processes.
+    /// Number of client processes that shared the clients.
     pub processes: u32,
     /// Transactions a second that the option demands; `None` in a closed loop.
     pub asked_rate: Option<f64>,
@@ -36,9 +36,9 @@ pub struct Setting {
 /// Figures of one target in one setting, over all rounds.
 #[derive(Clone, Debug)]
 pub struct Line {
-    /// Setting of the runs.
+    /// Setting that the summarised runs share.
     pub setting: Setting,
-    /// Name of the target.
+    /// Name of the target that was measured.
     pub target: String,
     /// Number of rounds that were run.
     pub rounds: usize,

@@ -17,7 +17,7 @@ const LONGEST_THINK: f64 = 10.0;
 pub struct Deck(Vec<Kind>);
 
 impl Deck {
-    /// Deals the next card.
+    /// Deals the kind of the terminal's next transaction; an empty deck is shuffled anew.
     pub fn deal(&mut self, draw: &mut Draw) -> Kind {
         if self.0.is_empty() {
             self.0 = CARDS.into_iter().flat_map(|(kind, count)| std::iter::repeat_n(kind, count)).collect();

@@ -6,7 +6,7 @@ use super::schema::Schema;
 /// Choices about the way in which transactions are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct How {
-    /// Layout of the collections.
+    /// Layout of the nine tables in collections.
     pub schema: Schema,
     /// Reads return the fields that are used and no others.
     pub needed_fields: bool,

@@ -1,7 +1,7 @@
 //! The `_id` of every row: one number, made of its primary key. So any target can address it, one
 //! that knows nothing but keys too, and rows of a district are neighbours.
 
-/// Key of a district.
+/// Primary key of a district: its warehouse, and its number there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct District {
     /// Number of the warehouse, from 1.
@@ -10,16 +10,16 @@ pub struct District {
     pub number: u32,
 }
 
-/// Key of a customer.
+/// Primary key of a customer: the district, and the number there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Customer {
-    /// District of the customer.
+    /// District that the customer belongs to.
     pub district: District,
     /// Number of the customer in the district, from 1.
     pub number: u32,
 }
 
-/// Key of an order.
+/// Primary key of an order: the district, and the number there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Order {
     /// District in which it was made.

@@ -22,7 +22,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// All kinds of transactions.
+    /// All kinds of transactions, in the order of the specification.
     pub const ALL: [Self; 5] = [Self::NewOrder, Self::Payment, Self::OrderStatus, Self::Delivery, Self::StockLevel];
 
     /// Name of the kind in reports.

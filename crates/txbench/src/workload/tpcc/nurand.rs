@@ -38,7 +38,7 @@ impl NuRand {
 /// The three distributions, with the constants of a load or of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NuRands {
-    /// Distribution of last names.
+    /// Distribution of the numbers that last names are made of.
     pub last_name: NuRand,
     /// Distribution of customers within a district.
     pub customer: NuRand,

@@ -64,9 +64,9 @@ pub struct TpccOptions {
 /// An option for one kind of transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Override<T> {
-    /// Kind of the transaction.
+    /// Kind of transaction that the value is for.
     pub kind: Kind,
-    /// Value for this kind.
+    /// Value of the option for transactions of this kind.
     pub value: T,
 }
 

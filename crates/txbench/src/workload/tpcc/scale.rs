@@ -17,7 +17,7 @@ const FEWEST_ITEMS: u32 = 100;
 /// The size of a database.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Scale {
-    /// Number of warehouses loaded.
+    /// Number of warehouses that are loaded.
     pub warehouses: u32,
     /// Items, and so stocks of a warehouse.
     pub items: u32,

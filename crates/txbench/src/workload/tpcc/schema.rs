@@ -5,21 +5,21 @@ use serde::{Deserialize, Serialize};
 
 use crate::targets::Index;
 
-/// Collection of the warehouses.
+/// Collection of the table WAREHOUSE, a document for each warehouse.
 pub const WAREHOUSE: &str = "warehouse";
-/// Collection of the districts.
+/// Collection of the table DISTRICT, a document for each district.
 pub const DISTRICT: &str = "district";
-/// Collection of the customers.
+/// Collection of the table CUSTOMER, a document for each customer.
 pub const CUSTOMER: &str = "customer";
-/// Collection of the payments.
+/// Collection of the table HISTORY, a document for each payment.
 pub const HISTORY: &str = "history";
-/// Collection of the orders.
+/// Collection of the table ORDER, a document for each order.
 pub const ORDER: &str = "order";
 /// Orders that are not delivered.
 pub const NEW_ORDER: &str = "new_order";
 /// Collection of the order lines, where they are documents of their own.
 pub const ORDER_LINE: &str = "order_line";
-/// Collection of the items.
+/// Collection of the table ITEM, a document for each item.
 pub const ITEM: &str = "item";
 /// Collection of the warehouses' stocks of items.
 pub const STOCK: &str = "stock";

@@ -7,13 +7,13 @@ use crate::workload::tpcc::ids::{Customer, District, Order};
 /// A whole database. Amounts are in cents.
 #[derive(Clone, Debug, Default)]
 pub struct State {
-    /// W_YTD of each warehouse.
+    /// W_YTD of each warehouse, by its number.
     pub warehouses: BTreeMap<u32, i64>,
-    /// State of each district.
+    /// Values of each district, by its key.
     pub districts: BTreeMap<District, DistrictState>,
-    /// State of each customer.
+    /// Values of each customer, by the customer's key.
     pub customers: BTreeMap<Customer, CustomerState>,
-    /// State of each order.
+    /// Values of each order, by its key.
     pub orders: BTreeMap<Order, OrderState>,
     /// Rows in the table of orders that are not delivered.
     pub new_orders: BTreeSet<Order>,
@@ -25,34 +25,34 @@ pub struct State {
     pub paid_by: BTreeMap<Customer, i64>,
 }
 
-/// State of a district.
+/// Values of a district that the conditions compare.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct DistrictState {
-    /// D_YTD, in cents.
+    /// D_YTD: sum of the payments, in cents.
     pub ytd: i64,
     /// D_NEXT_O_ID: number of the next order.
     pub next: i64,
 }
 
-/// State of a customer.
+/// Values of a customer that the conditions compare.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CustomerState {
-    /// C_BALANCE, in cents.
+    /// C_BALANCE: what the customer has or owes, in cents.
     pub balance: i64,
-    /// C_YTD_PAYMENT, in cents.
+    /// C_YTD_PAYMENT: sum of the customer's payments, in cents.
     pub ytd: i64,
-    /// C_DELIVERY_CNT: number of deliveries.
+    /// C_DELIVERY_CNT: number of orders delivered to the customer.
     pub deliveries: i64,
 }
 
-/// State of an order.
+/// Values of an order that the conditions compare.
 #[derive(Clone, Copy, Debug)]
 pub struct OrderState {
-    /// Number of the customer.
+    /// Number of the customer in the district.
     pub customer: u32,
     /// Whether `O_CARRIER_ID` has a value.
     pub has_carrier: bool,
-    /// O_OL_CNT: number of lines.
+    /// O_OL_CNT: number of lines that the order says it has.
     pub line_count: i64,
 }
 

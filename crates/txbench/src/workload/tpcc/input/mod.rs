@@ -25,7 +25,7 @@ pub enum Input {
 }
 
 impl Input {
-    /// Kind of the transaction.
+    /// Kind of the transaction that has this input.
     pub fn kind(&self) -> Kind {
         match self {
             Self::NewOrder(_) => Kind::NewOrder,
@@ -62,7 +62,7 @@ pub struct Line {
 pub struct Payment {
     /// District in which the payment is made.
     pub to: District,
-    /// The customer who pays.
+    /// The customer who pays, by number or by last name.
     pub who: Who,
     /// Amount of the payment, in cents.
     pub amount_cents: i64,
@@ -96,7 +96,7 @@ pub struct Delivery {
 /// Input of a stock-level query (clause 2.8.1).
 #[derive(Clone, Copy, Debug)]
 pub struct StockLevel {
-    /// District of the terminal.
+    /// District whose newest orders are looked at: that of the terminal.
     pub district: District,
     /// Threshold of the stock's quantity, from 10 to 20.
     pub threshold: u32,

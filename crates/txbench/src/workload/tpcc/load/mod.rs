@@ -21,13 +21,13 @@ const AT_ONCE: u32 = 2_000;
 /// The data that is to be loaded.
 #[derive(Clone, Copy, Debug)]
 pub struct Load {
-    /// Amount of data.
+    /// Number of rows of each table.
     pub scale: Scale,
-    /// Layout of the collections.
+    /// Layout of the nine tables in collections.
     pub schema: Schema,
     /// Whether rows are found by their primary keys, not by their `_id`s.
     pub natural_keys: bool,
-    /// Seed of the values.
+    /// Seed of the random values of the rows.
     pub seed: u64,
     /// Seed of the distributions' constants.
     pub constants_seed: u64,

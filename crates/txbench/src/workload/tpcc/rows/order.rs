@@ -12,9 +12,9 @@ use crate::workload::tpcc::{
 /// An order without its lines.
 #[derive(Clone, Debug)]
 pub struct OrderRow {
-    /// Key of the order.
+    /// Primary key of the order.
     pub order: Order,
-    /// Number of the customer.
+    /// Number of the customer in the order's district.
     pub customer: u32,
     /// Time at which the order was made.
     pub at: DateTime,
@@ -33,7 +33,7 @@ pub struct LineRow {
     pub number: usize,
     /// Number of the item ordered.
     pub item: u32,
-    /// Warehouse that supplies it.
+    /// Number of the warehouse that supplies the item.
     pub supply: u32,
     /// Number of pieces of the item that are ordered.
     pub quantity: u32,
@@ -46,7 +46,7 @@ pub struct LineRow {
 }
 
 impl OrderRow {
-    /// The customer who ordered.
+    /// Primary key of the customer who ordered.
     pub fn by(&self) -> Customer {
         Customer { district: self.order.district, number: self.customer }
     }

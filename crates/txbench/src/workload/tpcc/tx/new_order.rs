@@ -38,7 +38,7 @@ pub struct Answer {
 /// One line of the output.
 #[derive(Clone, Debug)]
 pub struct AnswerLine {
-    /// Name of the item.
+    /// Name of the item that the line orders.
     pub item_name: String,
     /// Quantity that is left in the stock.
     pub stock_quantity: i64,

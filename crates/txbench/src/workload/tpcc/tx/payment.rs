@@ -44,7 +44,7 @@ const DATA_CHARS: usize = 500;
 /// Output of the terminal (clause 2.5.3.3), in part.
 #[derive(Clone, Debug)]
 pub struct Answer {
-    /// The customer who paid.
+    /// Primary key of the customer who paid.
     pub customer: Customer,
     /// Balance of the customer after the payment.
     pub balance_cents: i64,

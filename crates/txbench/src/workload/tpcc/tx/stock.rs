@@ -24,11 +24,11 @@ const REFILL: i64 = 91;
 /// Values of a stock that an order needs.
 #[derive(Clone, Debug)]
 pub struct Taken {
-    /// Quantity that is left.
+    /// Quantity that is left after the order.
     pub quantity: i64,
     /// The stock's text for the district.
     pub dist_info: String,
-    /// Data of the stock.
+    /// S_DATA: the text that says whether the stock is original.
     pub data: String,
 }
 

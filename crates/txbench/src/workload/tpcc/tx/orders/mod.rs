@@ -22,7 +22,7 @@ use crate::{
 /// An order that is to be delivered.
 #[derive(Clone, Copy, Debug)]
 pub struct Open {
-    /// Key of the order.
+    /// Primary key of the order.
     pub order: Order,
     /// Its customer's number, where the schema says it here.
     pub customer: Option<u32>,
@@ -42,7 +42,7 @@ pub struct Shown {
 /// An order that is delivered now.
 #[derive(Clone, Copy, Debug)]
 pub struct Delivered {
-    /// Customer of the order.
+    /// Primary key of the customer who ordered.
     pub customer: Customer,
     /// Sum of the lines' amounts, in cents.
     pub amount_cents: i64,
