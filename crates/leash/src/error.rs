@@ -47,7 +47,7 @@ pub enum Error {
     /// A signal could not be sent.
     #[error("cannot send {signal} to process {pid}: {source}")]
     Signal {
-        /// Name of the signal.
+        /// Name of the signal, as in `SIGKILL`.
         signal: &'static str,
         /// Id of the process that was to get the signal.
         pid: u32,

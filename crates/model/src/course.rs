@@ -6,7 +6,7 @@ use protocol::{Concern, TxId, recorder::Since};
 use crate::{
     mutation::Mutation,
     plan::Plan,
-    state::{State, Step, Reported},
+    state::{Reported, State, Step},
 };
 
 /// Takes a number and reads the connection epoch before the first lock write. Returns false if the
@@ -60,7 +60,7 @@ pub fn predecessor(plan: &Plan, state: &State, t: usize, doc: usize) -> Option<T
 /// Outcome of the answer to a lock write that takes a document over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// The answer has arrived.
+    /// The answer has arrived, and its sender acts on it.
     Came,
     /// The command was sent, with an unknown result.
     Lost,

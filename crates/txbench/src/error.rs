@@ -10,7 +10,7 @@ pub enum BenchError {
     Server(testkit::Error),
     /// The driver, or a server through it.
     Driver(mongodb::error::Error),
-    /// An error of MongoTx.
+    /// An error of the target MongoTx.
     MongoTx(mongotx::Error),
     /// An argument is wrong, or demands something that cannot be done. Names the target, the
     /// workload or the option.

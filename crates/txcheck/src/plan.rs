@@ -39,9 +39,9 @@ pub enum Op {
     Delete(Item),
     /// Read all items by a predicate.
     Scan,
-    /// Commit the transaction.
+    /// Commit the transaction, which ends it.
     Commit,
-    /// Roll the transaction back.
+    /// Roll the transaction back, which ends it.
     Abort,
 }
 

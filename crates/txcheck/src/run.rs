@@ -37,9 +37,9 @@ pub trait Executor {
     fn insert(&mut self, tx: Tx, item: Item, value: Value) -> impl Future<Output = Result<bool, Refused>>;
     /// Deletes an item. Was it there?
     fn delete(&mut self, tx: Tx, item: Item) -> impl Future<Output = Result<bool, Refused>>;
-    /// Commits the transaction.
+    /// Commits the transaction, or reports that it was refused.
     fn commit(&mut self, tx: Tx) -> impl Future<Output = Result<(), Refused>>;
-    /// Rolls the transaction back.
+    /// Rolls the transaction back; it cannot be refused.
     fn abort(&mut self, tx: Tx) -> impl Future<Output = ()>;
     /// Everything there is when all transactions have ended, read outside of any.
     fn last(&mut self) -> impl Future<Output = BTreeMap<Item, Log>>;

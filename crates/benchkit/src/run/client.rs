@@ -23,7 +23,7 @@ pub trait Client: Send + 'static {
     /// Error after which a run cannot go on.
     type Error: From<Error> + Send + 'static;
 
-    /// Chooses the next transaction.
+    /// Chooses the next transaction, and how long the client waits before it.
     fn choose(&mut self) -> Chosen;
 
     /// Tries the chosen transaction once. Called again, with the same choice, after a conflict, of
@@ -58,7 +58,7 @@ pub struct Chosen {
 /// Outcome of one attempt of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Attempt {
-    /// The transaction was committed.
+    /// The transaction was committed, and the commit acknowledged.
     Committed,
     /// Rolled back because the workload wants it so.
     RolledBack,

@@ -54,7 +54,7 @@ pub enum BackupError {
     Damaged {
         /// Offset at which the damaged piece begins, in bytes.
         at: u64,
-        /// Description of the damage.
+        /// Kind of the damage, for people.
         what: String,
     },
     /// The end of the backup is missing.

@@ -17,7 +17,7 @@ pub enum Error {
     /// The transaction is not committed after as many attempts, or as long, as the options allow.
     #[error("not committed after {attempts} attempts: {last}")]
     GivenUp {
-        /// Number of attempts.
+        /// Number of attempts that were refused.
         attempts: u32,
         /// Refusal of the last attempt.
         last: Refusal,

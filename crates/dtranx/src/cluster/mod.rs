@@ -54,7 +54,7 @@ pub enum ClusterError {
     Field {
         /// The field, as it is spelled in a file.
         field: String,
-        /// Description of the error.
+        /// What is wrong with the value, for people.
         what: String,
     },
 }

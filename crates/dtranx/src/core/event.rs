@@ -58,19 +58,19 @@ pub enum Input {
     /// A connection was accepted, under a name that has never been used: its incarnation is the
     /// node's.
     ClientConnected {
-        /// Name of the client.
+        /// Name that the connection has from now on.
         client: ClientId,
     },
     /// A connection has ended: nothing more comes from it, and answers to it are lost.
     ClientGone {
-        /// Name of the client.
+        /// Name of the client whose connection has ended.
         client: ClientId,
     },
     /// A client wants to commit. Repeated requests are recognised by their `message`.
     Commit {
-        /// Name of the client.
+        /// Name of the client that the answer goes to.
         client: ClientId,
-        /// Number of the request.
+        /// Number of the request, the same when it is repeated.
         message: MessageId,
         /// Reads and writes of the transaction.
         transaction: Transaction,
@@ -79,22 +79,22 @@ pub enum Input {
     },
     /// The connection over which a server speaks is lost: what is not sent yet would not reach it.
     ServerGone {
-        /// Server that was restarted.
+        /// Server at the other end of the connection.
         server: ServerId,
     },
     /// A client wants a snapshot of all that is committed now. The request may be repeated at any
     /// time.
     Snapshot {
-        /// Name of the client.
+        /// Name of the client that the answer goes to.
         client: ClientId,
-        /// Number of the request.
+        /// Number of the request, the same when it is repeated.
         message: MessageId,
     },
     /// A message from another server.
     Receive {
         /// The server that sent it.
         from: ServerId,
-        /// Message that has arrived.
+        /// Message that has arrived; it may be late, or a repeated one.
         message: Message,
     },
     /// The log is durable up to and with this record.
@@ -102,11 +102,11 @@ pub enum Input {
         /// Ticket of the last durable record.
         through: LogTicket,
     },
-    /// The storage answers [`Command::Check`].
+    /// The storage has carried out [`Command::Check`].
     Checked {
-        /// Part that was checked.
+        /// Work whose keys and scans were checked.
         work: WorkId,
-        /// Findings of the check.
+        /// What the storage holds under the checked keys now.
         answer: CheckAnswer,
     },
     /// [`Command::Apply`] is done: reads see it.
@@ -116,7 +116,7 @@ pub enum Input {
     },
     /// A segment of the log gets no more records.
     SegmentSealed {
-        /// Segment that was closed.
+        /// Segment that gets no more records.
         segment: SegmentId,
         /// Summary of the segment. The log has reported one for every record that it appended.
         summary: SegmentSummary,
@@ -139,34 +139,34 @@ pub enum Command {
     Send {
         /// The receiver: never this server itself.
         to: ServerId,
-        /// Message to be sent.
+        /// Message that the other server gets.
         message: Message,
     },
     /// Answer a client; the answer is dropped if the client is gone.
     Reply {
-        /// Client that is answered.
+        /// Name of the client that is answered.
         client: ClientId,
-        /// Request that is answered.
+        /// Number of the request that is answered.
         message: MessageId,
-        /// Answer to the request.
+        /// Whether the transaction is committed, or why not.
         answer: CommitAnswer,
     },
     /// To a client that wants a snapshot; dropped if it is gone.
     ReplySnapshot {
-        /// Client that is answered.
+        /// Name of the client that is answered.
         client: ClientId,
-        /// Request that is answered.
+        /// Number of the request that is answered.
         message: MessageId,
-        /// Answer to the request.
+        /// The snapshot, or why there is none.
         answer: SnapshotAnswer,
     },
     /// To the log: append this record, in the order of the tickets. It is durable only if all
     /// before it are. Answered by [`Input::Logged`]: as soon as possible if `durable`; otherwise
     /// with the next such record, or after some milliseconds.
     Log {
-        /// Ticket of the record.
+        /// Ticket by which [`Input::Logged`] names the record.
         ticket: LogTicket,
-        /// Record to be appended.
+        /// Record that is appended to the log.
         record: Record,
         /// Whether something waits until the record is durable.
         durable: bool,

@@ -69,7 +69,7 @@ pub enum LimitError {
     /// The transaction has more items than [`MAX_TRANSACTION_ITEMS`].
     #[error("the transaction has {items} reads, writes, scans and scanned keys; the limit is {MAX_TRANSACTION_ITEMS}")]
     TooManyItems {
-        /// Number of its items.
+        /// Number of reads, writes, scans and scanned keys.
         items: usize,
     },
     /// The transaction is larger than [`MAX_TRANSACTION_BYTES`].

@@ -48,7 +48,7 @@ pub enum Vote {
 pub enum Message {
     /// The first phase: lock, check, log, vote.
     Prepare {
-        /// Transaction to be prepared.
+        /// Transaction that the receiver is to vote on.
         tranx: TranxId,
         /// Every participant, in order, so that a participant in doubt can inquire of others than
         /// the coordinator.
@@ -72,16 +72,16 @@ pub enum Message {
     Vote {
         /// Transaction that is voted on.
         tranx: TranxId,
-        /// Vote of the sender.
+        /// Vote of the participant that sends it.
         vote: Vote,
         /// The epoch in which the part was accepted, if the vote is yes.
         epoch: Epoch,
     },
-    /// A participant answers `Validate`.
+    /// A participant answers `Validate` with its vote.
     Validated {
-        /// Validation that is answered.
+        /// Validation that the vote belongs to.
         validation: ValidationId,
-        /// Vote of the sender.
+        /// Vote of the participant that sends it.
         vote: Vote,
         /// The epoch in which the answering server began to look.
         epoch: Epoch,
@@ -97,7 +97,7 @@ pub enum Message {
         /// Transaction that the sender inquires about.
         tranx: TranxId,
     },
-    /// Answers `Inquire`.
+    /// Answers `Inquire` with the outcome, as far as the sender knows it.
     InquiryAnswer {
         /// Transaction that the receiver has inquired about.
         tranx: TranxId,
@@ -118,7 +118,7 @@ pub enum Message {
     /// The transaction is aborted, because a server found its reads to be stale. Its locks are kept
     /// for a while: another attempt will name it, and take them.
     Keep {
-        /// Transaction that is aborted.
+        /// Transaction that is aborted, and whose locks are kept.
         tranx: TranxId,
     },
     /// A step of making a snapshot.
@@ -128,30 +128,30 @@ pub enum Message {
 /// Between servers, about snapshots. Each may be lost, repeated and late.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum SnapshotMessage {
-    /// Requests the receiver's epoch.
+    /// Requests the epoch that the receiver is in.
     Ask {
-        /// Life of the sender.
+        /// Life of the server that asks.
         by: Incarnation,
         /// Number of the question, counted by that life.
         number: u64,
     },
-    /// Answers `Ask`.
+    /// Answers `Ask` with the epoch of the sender.
     Asked {
         /// Life of the asker, as in the question.
         by: Incarnation,
-        /// Number of the request.
+        /// Number of the question that is answered.
         number: u64,
-        /// Epoch of the sender.
+        /// Epoch that the sender is in.
         epoch: Epoch,
     },
     /// Requests that the receiver enters this epoch.
     Raise {
-        /// Epoch to be entered.
+        /// Epoch that the receiver is to enter.
         epoch: Epoch,
     },
     /// The epoch is entered, durably.
     Raised {
-        /// Epoch that is entered.
+        /// Epoch that the sender has entered.
         epoch: Epoch,
     },
     /// Every server has entered this epoch: answer when everything before it is decided.
@@ -159,9 +159,9 @@ pub enum SnapshotMessage {
         /// Epoch that is to be settled.
         epoch: Epoch,
     },
-    /// Answers `Settle`.
+    /// Answers `Settle`: whether everything before the epoch is decided at the sender.
     Settled {
-        /// Epoch of the request.
+        /// Epoch that was to be settled.
         epoch: Epoch,
         /// State of the epoch at the sender.
         settlement: Settlement,

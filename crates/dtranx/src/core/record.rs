@@ -35,7 +35,7 @@ pub enum Record {
     },
     /// A transaction whose keys this server holds alone is committed.
     OnePhase {
-        /// Transaction of the record.
+        /// Id of the transaction that is committed.
         tranx: TranxId,
         /// Writes of the transaction: at least one.
         writes: Vec<Write>,
@@ -44,23 +44,23 @@ pub enum Record {
     /// these locks again, the shared ones too: another transaction that changes what was read must
     /// still wait for the outcome.
     Ready {
-        /// Transaction of the record.
+        /// Id of the transaction that this server has voted yes for.
         tranx: TranxId,
-        /// All participants, in order.
+        /// All participants of the transaction, in order.
         participants: Vec<ServerId>,
         /// Keys that are read, and not written too.
         shared: Vec<Key>,
-        /// Ranges that were scanned.
+        /// Ranges that the transaction has scanned here.
         ranges: Vec<KeyRange>,
-        /// Items that are written.
+        /// Writes of the part that this server holds.
         writes: Vec<Write>,
     },
     /// This server, the coordinator, has decided to commit. Once this is durable, the transaction
     /// is committed.
     Commit {
-        /// Transaction of the record.
+        /// Id of the transaction that is committed.
         tranx: TranxId,
-        /// All participants, in order.
+        /// All participants of the transaction, in order.
         participants: Vec<ServerId>,
         /// Epoch in which the transaction takes place.
         epoch: Epoch,
@@ -69,9 +69,9 @@ pub enum Record {
     /// has received it, or, for `Abort`, it has promised a peer in doubt that it will never vote
     /// yes.
     Outcome {
-        /// Transaction of the record.
+        /// Id of the transaction, of another coordinator.
         tranx: TranxId,
-        /// Outcome of the transaction.
+        /// Outcome that this server has received, or promised.
         outcome: Outcome,
     },
     /// This server may have been in epochs up to `through`: it begins above them after a restart.

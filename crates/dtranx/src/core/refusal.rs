@@ -31,7 +31,7 @@ pub enum Refusal {
     /// A key that it writes is exclusively locked.
     #[error("the key {key:?}, which the transaction writes, is being changed")]
     WriteLocked {
-        /// Key that is locked.
+        /// Key that another transaction is changing.
         key: Key,
     },
     /// A key or range was not free before the wait for locks was over.
@@ -40,7 +40,7 @@ pub enum Refusal {
     /// A server did not vote in time.
     #[error("server {server} did not answer in time")]
     NoVote {
-        /// Server that refuses.
+        /// Server that did not vote in time.
         server: ServerId,
     },
     /// The server has reached a limit of its load.
@@ -53,7 +53,7 @@ pub enum Refusal {
     /// the cluster differ.
     #[error("server {server} does not hold the key {key:?}: the servers do not agree about the cluster")]
     NotHere {
-        /// Participant that refuses.
+        /// Participant that does not hold the key.
         server: ServerId,
         /// Key that the participant does not hold.
         key: Key,
@@ -65,22 +65,22 @@ pub enum Refusal {
     /// that may belong to it.
     #[error("no snapshot: server {server} does not know what became of transaction {tranx}")]
     SnapshotInDoubt {
-        /// Server that refuses.
+        /// Server that does not know the outcome.
         server: ServerId,
-        /// Transaction whose locks were to be taken over.
+        /// Transaction whose outcome it does not know.
         tranx: TranxId,
     },
     /// There is no snapshot, because in every attempt commits were answered before every server
     /// knew of the new epoch.
     #[error("no snapshot: {attempts} times commits were answered while servers did not yet know of it")]
     SnapshotDisturbed {
-        /// Number of attempts.
+        /// Number of attempts that were disturbed.
         attempts: u32,
     },
     /// A server does not keep the items of a snapshot any more.
     #[error("snapshot too old: server {server} {why}")]
     SnapshotTooOld {
-        /// Server that refuses.
+        /// Server that cannot be read as of the snapshot.
         server: ServerId,
         /// Reason why the server no longer keeps it: the limit's name, or a restart.
         why: String,
@@ -95,7 +95,7 @@ pub enum Advice {
     RetryLater,
     /// Begin it again at once and read anew: committing it again would fail again.
     Restart,
-    /// Give the transaction up.
+    /// Give the transaction up: it can never be committed.
     GiveUp,
 }
 

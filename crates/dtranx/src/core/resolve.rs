@@ -86,7 +86,7 @@ pub enum Undecided {
     /// Logs of servers that may know the outcome were neither read nor said to be lost.
     #[error("{tranx}: the outcome may be known to server {}", list(servers))]
     Unasked {
-        /// Transaction in doubt.
+        /// Id of the transaction in doubt.
         tranx: TranxId,
         /// Servers that may know its outcome.
         servers: Vec<ServerId>,
@@ -94,7 +94,7 @@ pub enum Undecided {
     /// No log knows the outcome, so that either is right: it is chosen on one server only.
     #[error("{tranx}: no log knows the outcome: decide this on server {server}")]
     Elsewhere {
-        /// Transaction in doubt.
+        /// Id of the transaction in doubt.
         tranx: TranxId,
         /// The lowest-numbered participant that is not lost.
         server: ServerId,
@@ -102,11 +102,11 @@ pub enum Undecided {
     /// A server's log says otherwise.
     #[error("{tranx}: it cannot be {}: server {server} {known}", decision.done())]
     Known {
-        /// Transaction in doubt.
+        /// Id of the transaction in doubt.
         tranx: TranxId,
-        /// Decision of the operator.
+        /// Decision that the operator has requested.
         decision: Decision,
-        /// Server with the log.
+        /// Server whose log contradicts the decision.
         server: ServerId,
         /// State of the transaction by that log.
         known: Known,
@@ -114,7 +114,7 @@ pub enum Undecided {
     /// The server is not in doubt about the transaction.
     #[error("{tranx}: {what}")]
     NotInDoubt {
-        /// Transaction that was named.
+        /// Id of the transaction that the operator has named.
         tranx: TranxId,
         /// State of the transaction at the server.
         what: String,

@@ -21,20 +21,20 @@ pub enum LogError {
     /// Another process has the folder open, or another log of this one.
     #[error("the log in {folder} is in use by another server")]
     InUse {
-        /// Folder of the log.
+        /// Folder that another log has open.
         folder: String,
     },
     /// The folder was removed or replaced while it was in use.
     #[error("the folder of the log, {folder}, was removed or replaced")]
     Gone {
-        /// Folder of the log.
+        /// Folder in which the log was opened.
         folder: String,
     },
     /// An earlier write or sync has failed: nothing more is written, because it is not known what
     /// is on the medium.
     #[error("{file} is not written any more, because a write or a sync of it has failed")]
     Failed {
-        /// Name of the file.
+        /// Name of the file that is not written any more.
         file: String,
     },
     /// The operating system refused something.
@@ -42,9 +42,9 @@ pub enum LogError {
     Io {
         /// Action that failed, as a verb.
         action: &'static str,
-        /// Name of the file.
+        /// Name of the file that the action was about.
         file: String,
-        /// Error of the system.
+        /// Error that the operating system has reported.
         source: io::Error,
     },
     /// Bytes that had been persisted are not what was written. Nothing was changed; the file can be
@@ -55,7 +55,7 @@ pub enum LogError {
         file: String,
         /// Offset at which the damage begins, in bytes.
         offset: u64,
-        /// Description of the damage.
+        /// Kind of the damage, for people.
         what: String,
     },
     /// A segment between two others, or at the beginning, is not there.
@@ -69,9 +69,9 @@ pub enum LogError {
     /// The file was written in a format that this version does not read.
     #[error("{file} has format version {found}; this version reads {supported}")]
     Version {
-        /// Name of the file.
+        /// Name of the file in the other format.
         file: String,
-        /// Version in the file.
+        /// Format version that the file says it has.
         found: u16,
         /// The version that is supported.
         supported: u16,
@@ -79,17 +79,17 @@ pub enum LogError {
     /// The file belongs to another server.
     #[error("{file} belongs to server {found}, not to server {expected}")]
     Foreign {
-        /// Name of the file.
+        /// Name of the file that the other server has written.
         file: String,
-        /// Server in the file.
+        /// Id of the server that has written the file.
         found: u16,
-        /// Server that opens it.
+        /// Id of the server that opens the log.
         expected: u16,
     },
     /// The file belongs to another store of the same server: an older or newer one.
     #[error("{file} belongs to the store {found}, not to the store {expected}")]
     OtherStore {
-        /// Name of the file.
+        /// Name of the file that the other store has written.
         file: String,
         /// Id of the store in the file.
         found: StoreId,
@@ -107,7 +107,7 @@ pub enum LogError {
     RecordTooLarge {
         /// Size of the record, in bytes.
         bytes: usize,
-        /// Limit, in bytes.
+        /// Greatest size of a record, in bytes.
         limit_bytes: usize,
     },
     /// The state for the GC log is larger than a half of it. Nothing was written.
@@ -115,7 +115,7 @@ pub enum LogError {
     GcPayloadTooLarge {
         /// Size of the record, in bytes.
         bytes: usize,
-        /// Limit, in bytes.
+        /// Greatest size of the state, in bytes.
         limit_bytes: usize,
     },
     /// A record was read whole, but its reader cannot make sense of it.
@@ -123,17 +123,17 @@ pub enum LogError {
     Unreadable {
         /// The file that holds it.
         file: String,
-        /// Description of the error.
+        /// Why the record makes no sense, for people.
         what: String,
     },
     /// An option is out of its range.
     #[error("log option {option} is {value}: {what}")]
     Option {
-        /// Name of the option.
+        /// Name of the option that is out of its range.
         option: &'static str,
-        /// Value of the option.
+        /// Value that the option was given.
         value: u64,
-        /// Description of valid values.
+        /// Values that the option may have, for people.
         what: String,
     },
 }

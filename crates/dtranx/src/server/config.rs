@@ -113,25 +113,25 @@ pub enum ConfigError {
     /// The file cannot be read.
     #[error("cannot read {file}: {source}")]
     Unreadable {
-        /// Name of the file.
+        /// Path of the configuration file.
         file: String,
-        /// Error of the system.
+        /// Error that the operating system has reported.
         source: std::io::Error,
     },
     /// The file is no TOML, or has unknown fields or wrong types; the message has line and field.
     #[error("{file}: {message}")]
     Syntax {
-        /// Name of the file.
+        /// Path of the configuration file.
         file: String,
-        /// Description of the error.
+        /// What is wrong, with the line and the field, for people.
         message: String,
     },
     /// A field has a value that it cannot have.
     #[error("{field}: {what}")]
     Field {
-        /// Name of the field.
+        /// Name of the field in the configuration.
         field: String,
-        /// Description of the error.
+        /// What is wrong with its value, for people.
         what: String,
     },
 }

@@ -12,7 +12,7 @@ use crate::storage::StorageError;
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ServerError {
-    /// The configuration is wrong.
+    /// The configuration is wrong, or cannot be read.
     #[error(transparent)]
     Config(#[from] ConfigError),
     /// The data in its folder are not those of the configuration, or a part of them is missing.
@@ -20,7 +20,7 @@ pub enum ServerError {
     Identity {
         /// The file that says whose the data are.
         file: String,
-        /// Description of the difference.
+        /// How the data differ from the configuration, for people.
         what: String,
     },
     /// The log of the server cannot be opened.
@@ -35,7 +35,7 @@ pub enum ServerError {
     /// The log or the items of another server cannot be read.
     #[error("server {server}, in {folder}: {source}")]
     Other {
-        /// The other server.
+        /// Id of the server whose folder was to be read.
         server: ServerId,
         /// Folder that was given for it.
         folder: String,
@@ -45,9 +45,9 @@ pub enum ServerError {
     /// The operating system refused something.
     #[error("cannot {action}: {source}")]
     Io {
-        /// Action that failed.
+        /// Action that failed, as a verb with its object.
         action: String,
-        /// Error of the system.
+        /// Error that the operating system has reported.
         source: std::io::Error,
     },
 }

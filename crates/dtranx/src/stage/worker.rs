@@ -31,7 +31,7 @@ pub struct StageError {
 
 /// A stage: a handler with its queues.
 pub trait Stage: Send {
-    /// Name of the stage.
+    /// Name of the stage in its counters and metrics.
     fn name(&self) -> &'static str;
 
     /// Takes a batch and handles it, without waiting. Returns the number of its events.

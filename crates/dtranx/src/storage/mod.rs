@@ -32,29 +32,29 @@ pub enum StorageError {
     /// The engine reported an error; a full disk among others.
     #[error("the storage in {folder} cannot {action}: {message}")]
     Engine {
-        /// Folder of the storage.
+        /// Folder in which the storage is.
         folder: String,
-        /// Action that failed.
+        /// Action that failed, as a verb.
         action: &'static str,
-        /// Message of the storage.
+        /// Message of the storage engine, for people.
         message: String,
     },
     /// The bytes that are stored under a key are no item.
     #[error("the stored item of key {key:?} is damaged: {what}")]
     Damaged {
-        /// Key of the item.
+        /// Key under which the damaged bytes are stored.
         key: Vec<u8>,
-        /// Description of the damage.
+        /// Kind of the damage, for people.
         what: String,
     },
     /// The folder was written by another server, or in another format.
     #[error("the storage in {folder} has {field} {found}, not {expected}")]
     Foreign {
-        /// Folder of the storage.
+        /// Folder in which the storage is.
         folder: String,
         /// Name of the field: `format version` or `server`.
         field: &'static str,
-        /// Value in the storage.
+        /// Value that the storage has in this field.
         found: u16,
         /// Value that it should have.
         expected: u16,
@@ -62,7 +62,7 @@ pub enum StorageError {
     /// The folder belongs to another store of the same server.
     #[error("the storage in {folder} belongs to the store {found}, not to the store {expected}")]
     OtherStore {
-        /// Folder of the storage.
+        /// Folder in which the storage is.
         folder: String,
         /// The store that it has.
         found: StoreId,
@@ -72,7 +72,7 @@ pub enum StorageError {
     /// The storage of a store that was in use is not there.
     #[error("the items are gone: there is no storage in {folder}, although the store was in use")]
     Lost {
-        /// Folder of the storage.
+        /// Folder in which the storage was looked for.
         folder: String,
     },
 }

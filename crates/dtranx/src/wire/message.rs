@@ -117,7 +117,7 @@ pub enum Ask {
     GetAt {
         /// Epoch that the snapshot has ended.
         epoch: Epoch,
-        /// Keys to read.
+        /// Keys that are read, in the order of the answer.
         keys: Vec<Key>,
     },
     /// Reads this server's items of a range as of a snapshot: [`Reply::FoundAt`].
@@ -131,7 +131,7 @@ pub enum Ask {
     },
     /// Commits a transaction whose earlier attempts were refused: [`Reply::Commit`].
     CommitAgain {
-        /// The new attempt.
+        /// The transaction, as the new attempt has read and written.
         transaction: Transaction,
         /// Facts about the earlier attempts.
         again: Again,
@@ -207,7 +207,7 @@ pub enum Reply {
     /// Items for [`Ask::Get`] and [`Ask::GetAt`], in the order of the request's keys; `None` for an
     /// absent key.
     Values(Vec<Option<Item>>),
-    /// Items for [`Ask::Scan`].
+    /// Items for [`Ask::Scan`], in the order of their keys.
     Found {
         /// Items of the range, in the order of their keys.
         items: Vec<(Key, Item)>,
@@ -217,7 +217,7 @@ pub enum Reply {
     },
     /// Answer to [`Ask::Commit`] and [`Ask::CommitAgain`].
     Commit(CommitAnswer),
-    /// Answer to [`Ask::Status`].
+    /// State and counters for [`Ask::Status`].
     Status(Box<ServerStatus>),
     /// The request was not carried out, because the server is overloaded or the request exceeds a
     /// limit. The text names the limit.
@@ -225,7 +225,7 @@ pub enum Reply {
     /// Answer to [`Ask::Snapshot`], and to [`Ask::GetAt`] and [`Ask::ScanAt`] if the server cannot
     /// be read as of that snapshot any more.
     Snapshot(SnapshotAnswer),
-    /// Items for [`Ask::ScanAt`].
+    /// Items for [`Ask::ScanAt`], in the order of their keys.
     FoundAt {
         /// Items that the range held in the snapshot, in the order of their keys.
         items: Vec<(Key, Item)>,

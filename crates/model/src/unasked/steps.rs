@@ -21,7 +21,7 @@ pub enum Own {
 /// A step of the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Action {
-    /// The validated transaction begins.
+    /// The transaction that is validated begins.
     Begin,
     /// The transaction reads its next document; it misses the last decision, or does not.
     Read {
@@ -30,7 +30,7 @@ pub enum Action {
     },
     /// The transaction locks its document.
     Lock,
-    /// The transaction's validation begins.
+    /// The validation of the transaction begins.
     Validate,
     /// The validation reads this document again.
     Ask(usize),
@@ -80,7 +80,7 @@ pub enum Action {
     TheirWrite(usize),
     /// The server removes this document by an index.
     Expire(usize),
-    /// The server restarts.
+    /// The server ends and starts again.
     Restart,
     /// One tick of time passes.
     Tick,

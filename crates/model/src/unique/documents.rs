@@ -76,7 +76,7 @@ impl Stored {
 /// The index that refused a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Refused {
-    /// The application's unique index.
+    /// The unique index that the application has made.
     ByUserIndex,
     /// The mirrored index on unsafe versions.
     ByMirror,

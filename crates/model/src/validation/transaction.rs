@@ -12,7 +12,7 @@ pub enum Goal {
     /// The entry with this number becomes one of the documents that the transaction has not
     /// written.
     Convert(usize),
-    /// Validation that compares looks.
+    /// Validation that compares the change stamps of two looks.
     Validate,
     /// Validation of at most one document that is not held, which needs no looks.
     Once,
@@ -43,7 +43,7 @@ pub enum Step {
     Decided,
     /// Broken on purpose: about to set the stamps.
     Stamping,
-    /// The transaction is decided.
+    /// The transaction is committed or rolled back.
     Over,
 }
 

@@ -191,7 +191,7 @@ pub trait Session: Send {
     /// Removes the first document that matches; answers whether there was one.
     fn delete<'a>(&'a mut self, collection: &'a str, filter: Document) -> BoxFuture<'a, OpResult<bool>>;
 
-    /// Runs an aggregation pipeline.
+    /// Runs an aggregation pipeline and answers its documents.
     fn aggregate<'a>(
         &'a mut self,
         collection: &'a str,

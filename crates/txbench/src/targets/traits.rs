@@ -17,7 +17,7 @@ pub enum Feature {
     Insert,
     /// Reads and updates by other fields than `_id`, with sort, limit and projection.
     Query,
-    /// Pipelines run by `aggregate`.
+    /// Aggregation pipelines, run by [`Session::aggregate`](super::Session::aggregate).
     Aggregate,
     /// `$near` on a `2dsphere` index.
     Near,

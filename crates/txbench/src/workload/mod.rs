@@ -83,7 +83,7 @@ pub struct ClientId {
 /// End of an attempt that did not fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Done {
-    /// The transaction was committed.
+    /// The transaction was committed, and the commit acknowledged.
     Committed,
     /// Rolled back because the workload wants it so (TPC-C's 1 %).
     RolledBack,

@@ -35,7 +35,7 @@ pub enum Plot {
         x: Axis,
         /// Axis of the y values.
         y: Axis,
-        /// Lines of the chart.
+        /// Lines of the chart, each of one target.
         series: Vec<Series>,
     },
     /// Lying bars, stacked where they have several parts.

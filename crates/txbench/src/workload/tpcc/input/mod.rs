@@ -18,7 +18,7 @@ pub enum Input {
     Payment(Payment),
     /// A customer wants to see the newest order.
     OrderStatus(Who),
-    /// Deliveries of a warehouse.
+    /// A warehouse delivers the oldest orders of its districts.
     Delivery(Delivery),
     /// A district wants to know which items are running out.
     StockLevel(StockLevel),
@@ -77,7 +77,7 @@ pub enum Who {
     Number(Customer),
     /// The customer gives the last name, which several customers have.
     Name {
-        /// District of the customers.
+        /// District in which customers of this name are looked for.
         district: District,
         /// Last name of the customers.
         last: String,
