@@ -13,6 +13,14 @@ pub enum Breakage {
     /// A document that an insert's count has found is called a duplicate, without a read of its
     /// holder's status.
     CountedIsDuplicate,
+    /// Of a command of several statements: a statement is taken for done although its question has
+    /// found another document.
+    AskedIsDone,
+    /// Of a command of several statements: the questions of all stand behind the last statement.
+    AskedAtTheEnd,
+    /// Of a command of several statements: what stands behind the first one that was not carried
+    /// out is given back, and taken for done.
+    GivenBackIsDone,
     /// There is no mirrored index.
     NoMirror,
     /// A document that only waits to be inserted has no slot.

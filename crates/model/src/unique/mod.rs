@@ -12,8 +12,8 @@
 //!
 //! - `plan`: plans of explorations; `breakage`: rules that can be broken on purpose.
 //! - `documents`: the stored documents and the indexes; `state`: the states.
-//! - `operation`: a statement; `ending`: commit, rollback, finishing; `repair`: repairs by the
-//!   owner, rivals and the janitor.
+//! - `operation`: a statement; `together`: statements that are sent together; `ending`: commit,
+//!   rollback, finishing; `repair`: repairs by the owner, rivals and the janitor.
 //! - `steps`: the steps that are possible; `properties`: the properties that must hold; `model`:
 //!   all of it, as it is explored.
 //!
@@ -31,7 +31,8 @@ pub mod properties;
 pub mod repair;
 pub mod state;
 pub mod steps;
+pub mod together;
 
 pub use breakage::Breakage;
 pub use model::{explore, explore_quietly};
-pub use plan::{End, Faults, Op, Plan, TxPlan};
+pub use plan::{End, Faults, Op, Plan, Sent, TxPlan};

@@ -13,6 +13,8 @@
 //!
 //! When the mirrored index refuses step 1 or 2, the holder of the value is searched for in a step
 //! of its own.
+//!
+//! Statements that are sent together are in [`super::together`].
 
 use protocol::{
     TxStatus,
@@ -26,11 +28,14 @@ use super::{
     plan::{Op, Plan, Value},
     repair,
     state::{Flaw, Mending, Part, Run, State, Step, Why},
+    together,
 };
 
 /// The next step of a statement.
 pub fn advance(plan: &Plan, state: &mut State, t: usize) {
     match state.runs[t].step {
+        Step::Doing(part) if state.runs[t].together > 0 => together::carry_out(plan, state, t, part),
+        Step::GivingBack(first, at) => together::give_back(plan, state, t, first, at),
         Step::Doing(Part::Lock) => lock(plan, state, t),
         Step::Doing(Part::Change) => change(plan, state, t),
         Step::Doing(Part::Count(other)) => count(plan, state, t, other),
@@ -47,7 +52,7 @@ pub fn advance(plan: &Plan, state: &mut State, t: usize) {
     }
 }
 
-fn op(plan: &Plan, state: &State, t: usize) -> Op {
+pub(super) fn op(plan: &Plan, state: &State, t: usize) -> Op {
     plan.txs[t].ops[state.runs[t].op]
 }
 
@@ -112,17 +117,21 @@ fn place(plan: &Plan, state: &mut State, t: usize, stored: Stored, part: Part) {
 fn count(plan: &Plan, state: &mut State, t: usize, other: usize) {
     let op = op(plan, state, t);
     let Some(stored) = state.documents.docs.get(other) else { return done(plan, state, t, Some(op.value())) };
-    let is_passed_by = |stored: &Stored| match stored.holder() {
-        Some(holder) if holder == t => !plan.has(Breakage::OwnSafeIsTaken),
-        Some(_) => plan.has(Breakage::HeldAreNotCounted),
-        None => false,
-    };
-    let counts = stored.is_some_and(|stored| stored.safe == op.value() && !is_passed_by(&stored));
-    match counts && other != op.doc() {
+    match other != op.doc() && stored.is_some_and(|stored| counts(plan, t, op, &stored)) {
         true if plan.has(Breakage::CountedIsDuplicate) => refuse(plan, state, t, Why::Duplicate),
         true => state.runs[t].step = Step::Doing(Part::Check(0)),
         false => state.runs[t].step = Step::Doing(Part::Count(other + 1)),
     }
+}
+
+/// Returns true if the question behind a statement counts this document of others.
+pub(super) fn counts(plan: &Plan, t: usize, op: Op, stored: &Stored) -> bool {
+    let is_passed_by = match stored.holder() {
+        Some(holder) if holder == t => !plan.has(Breakage::OwnSafeIsTaken),
+        Some(_) => plan.has(Breakage::HeldAreNotCounted),
+        None => false,
+    };
+    stored.safe == op.value() && !is_passed_by
 }
 
 /// Writes the document. Returns false if an index refused the write; the step that deals with the

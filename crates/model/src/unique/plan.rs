@@ -46,6 +46,19 @@ pub enum End {
     RollBack,
 }
 
+/// How the first statements of a transaction are sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Sent {
+    /// Each by itself.
+    #[default]
+    Alone,
+    /// Those of different documents in one command, each with its question behind it; an update
+    /// locks and copies its document, and then changes the copy.
+    Together,
+    /// The same; an update locks its document and changes it in one statement.
+    Fused,
+}
+
 /// Statements and end of a transaction.
 #[derive(Clone, Debug, Default)]
 pub struct TxPlan {
@@ -59,6 +72,8 @@ pub struct TxPlan {
     /// True if this is a write outside transactions, which takes the same steps unless that is
     /// broken on purpose.
     pub outside: bool,
+    /// How its first statements are sent.
+    pub sent: Sent,
 }
 
 /// Budget of each kind of fault: the number of times that it may still happen.
@@ -91,6 +106,14 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// Number of the first statements of a transaction that one command carries out: those of
+    /// different documents, if they go together at all.
+    pub fn together(&self, t: usize) -> usize {
+        let TxPlan { ops, sent, .. } = &self.txs[t];
+        let is_new = |at: &usize| !ops[..*at].iter().any(|op| op.doc() == ops[*at].doc());
+        if *sent == Sent::Alone { 0 } else { (0..ops.len()).take_while(is_new).count() }
+    }
+
     /// Returns true if this rule is broken on purpose.
     pub fn has(&self, breakage: Breakage) -> bool {
         self.breakage == Some(breakage)

@@ -72,6 +72,9 @@ pub enum Step {
     Ending,
     /// Committed; with `true`, finishing was refused, and the slot is to be set first.
     Finishing(bool),
+    /// A command of several statements has ended before it had carried out this one: about to give
+    /// back the document of the second one, and of those behind it.
+    GivingBack(usize, usize),
     /// Rolled back; about to undo.
     Undoing,
     /// The transaction is over, with nothing left to do.
@@ -93,6 +96,11 @@ pub struct Run {
     pub before: Option<Stored>,
     /// True if the statement was refused and is taken back.
     pub back: bool,
+    /// Number of the first statements that one command carries out, while it is under way; 0
+    /// otherwise.
+    pub together: usize,
+    /// The first statement of this command that has matched nothing.
+    pub missed: Option<usize>,
     /// Auxiliary: documents that the statements have changed, with their new values, in order.
     pub effects: Vec<(usize, Option<Value>)>,
     /// Auxiliary: whether the statement's value was in another document at some moment since the
@@ -142,7 +150,7 @@ impl State {
         let mut state = Self {
             documents: Documents { docs, mirror },
             statuses: vec![TxStatus::Active; plan.txs.len()],
-            runs: plan.txs.iter().map(|_| Run::new(plan)).collect(),
+            runs: (0..plan.txs.len()).map(|t| Run::new(plan, t)).collect(),
             janitor: None,
             faults: plan.faults,
             truth: plan.docs.clone(),
@@ -187,13 +195,15 @@ impl State {
 }
 
 impl Run {
-    fn new(plan: &Plan) -> Self {
+    fn new(plan: &Plan, t: usize) -> Self {
         Self {
             op: 0,
             step: Self::first_step(plan),
             reported: None,
             before: None,
             back: false,
+            together: plan.together(t),
+            missed: None,
             effects: Vec::new(),
             witness: false,
         }

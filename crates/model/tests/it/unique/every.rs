@@ -3,7 +3,7 @@
 use model::unique::{
     Op,
     Op::{Insert, Remove, Update},
-    Plan, TxPlan, explore_quietly,
+    Plan, Sent, TxPlan, explore_quietly,
     plan::{NULL, Value},
 };
 
@@ -44,13 +44,13 @@ fn is_possible(docs: &[Option<Value>], ops: &[Op]) -> bool {
     })
 }
 
-#[test]
-fn every_transaction_alone_commits_if_it_can() {
+fn every_transaction_commits_if_it_can(sent: Sent) {
     let docs = vec![Some(1), Some(NULL), None];
     let (mut possible, mut impossible) = (0, 0);
     for ops in transactions(&statements(docs.len(), &[NULL, 1, 2]), 3) {
         let must_commit = is_possible(&docs, &ops);
-        let plan = Plan { docs: docs.clone(), txs: vec![tx(&ops)], must_commit, ..Plan::default() };
+        let txs = vec![TxPlan { sent, ..tx(&ops) }];
+        let plan = Plan { docs: docs.clone(), txs, must_commit, ..Plan::default() };
         let report = explore_quietly(plan);
         assert!(report.complete, "{ops:?}: {report:?}");
         assert_eq!(report.examples.contains(&"all commit"), must_commit, "{ops:?}");
@@ -60,15 +60,27 @@ fn every_transaction_alone_commits_if_it_can() {
     assert!(possible > 1_000 && impossible > 1_000);
 }
 
+#[test]
+fn every_transaction_alone_commits_if_it_can() {
+    every_transaction_commits_if_it_can(Sent::Alone);
+}
+
+/// Statements that are sent together do what they do one after the other.
+#[test]
+fn every_transaction_that_is_sent_together_commits_if_it_can() {
+    every_transaction_commits_if_it_can(Sent::Together);
+    every_transaction_commits_if_it_can(Sent::Fused);
+}
+
 /// Every fifth pair; all pairs in long explorations. The number of transactions is no multiple of
 /// five: each is in pairs of both orders.
-fn every_pair_holds(docs: &[Option<Value>]) {
+fn every_pair_holds(docs: &[Option<Value>], sent: Sent) {
     let transactions = transactions(&statements(docs.len(), &[NULL, 1, 2]), 2);
     assert_ne!(transactions.len() % STRIDE, 0);
     let (mut states, mut both_commit) = (0, 0);
     let pairs = transactions.iter().flat_map(|first| transactions.iter().map(move |second| (first, second)));
     for (first, second) in pairs.step_by(if *DEEP { 1 } else { STRIDE }) {
-        let txs = vec![tx(first), TxPlan { goes_on: true, ..tx(second) }];
+        let txs = vec![TxPlan { sent, ..tx(first) }, TxPlan { goes_on: true, sent, ..tx(second) }];
         let plan = Plan { docs: docs.to_vec(), txs, ..Plan::default() };
         let report = explore_quietly(plan);
         assert!(report.complete, "{first:?} {second:?}: {report:?}");
@@ -81,10 +93,16 @@ fn every_pair_holds(docs: &[Option<Value>]) {
 
 #[test]
 fn every_pair_holds_of_a_value_and_nothing() {
-    every_pair_holds(&[Some(1), None]);
+    every_pair_holds(&[Some(1), None], Sent::Alone);
 }
 
 #[test]
 fn every_pair_holds_of_two_values() {
-    every_pair_holds(&[Some(1), Some(2)]);
+    every_pair_holds(&[Some(1), Some(2)], Sent::Alone);
+}
+
+#[test]
+fn every_pair_that_is_sent_together_holds() {
+    every_pair_holds(&[Some(1), None], Sent::Together);
+    every_pair_holds(&[Some(1), Some(2)], Sent::Fused);
 }

@@ -4,7 +4,7 @@
 mod every;
 mod plans;
 
-use model::unique::{Breakage, Plan, explore};
+use model::unique::{Breakage, Plan, Sent, explore};
 
 /// `possible`: the event that must happen in some state; without it the plan would not explore what
 /// it was written for.
@@ -195,4 +195,36 @@ fn refused_is_duplicate_is_found() {
 #[test]
 fn outside_trusts_user_index_is_found() {
     fails(plans::outside_insert(), Breakage::OutsideTrustsUserIndex, "U1");
+}
+
+#[test]
+fn statements_that_are_sent_together_hold() {
+    for sent in [Sent::Together, Sent::Fused] {
+        holds(plans::updates_together(sent), &["somebody commits", "a duplicate", "a conflict", "a repair"]);
+        holds(plans::missed_together(sent), &["all commit", "a conflict", "a repair"]);
+        let report = explore(plans::given_up_too_late(sent));
+        assert!(report.complete && !report.examples.contains(&"all commit"), "{report:?}");
+    }
+    holds(plans::inserts_together(), &["a duplicate", "a conflict", "a repair"]);
+    holds(plans::aborted_together(), &["a duplicate", "a conflict", "a repair"]);
+}
+
+#[test]
+fn asked_is_done_is_found() {
+    fails(plans::updates_together(Sent::Together), Breakage::AskedIsDone, "U1");
+    fails(plans::updates_together(Sent::Fused), Breakage::AskedIsDone, "U1");
+    fails(plans::inserts_together(), Breakage::AskedIsDone, "U1");
+}
+
+#[test]
+fn given_back_is_done_is_found() {
+    fails(plans::missed_together(Sent::Fused), Breakage::GivenBackIsDone, "U4");
+    fails(plans::updates_together(Sent::Together), Breakage::GivenBackIsDone, "U4");
+}
+
+/// A server refuses the first statement, because the value is there when it is carried out.
+#[test]
+fn questions_behind_all_statements_allow_what_a_server_refuses() {
+    let plan = plans::given_up_too_late(Sent::Fused).broken(Breakage::AskedAtTheEnd);
+    assert!(explore(plan).examples.contains(&"all commit"));
 }

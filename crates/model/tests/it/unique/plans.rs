@@ -3,7 +3,7 @@
 use model::unique::{
     End, Faults, Op,
     Op::{Insert, Remove, Update},
-    Plan, TxPlan,
+    Plan, Sent, TxPlan,
     plan::NULL,
 };
 
@@ -285,4 +285,58 @@ pub(crate) fn crowd() -> Plan {
         eager_janitor: true,
         ..Plan::default()
     }
+}
+
+/// Two updates that are sent together, beside rivals that insert the value that one of them gives
+/// up, and the one that the other gets.
+pub(crate) fn updates_together(sent: Sent) -> Plan {
+    Plan {
+        name: "updates_together",
+        docs: vec![Some(1), Some(2), None, None],
+        txs: vec![
+            TxPlan { sent, ..tx(&[Update(0, 3), Update(1, 4)]) },
+            tx(&[Insert(2, 4)]),
+            TxPlan { end: End::RollBack, ..tx(&[Insert(3, 1)]) },
+        ],
+        ..Plan::default()
+    }
+}
+
+/// Three updates that are sent together, of which a rival holds the second document, and goes away
+/// from its value.
+pub(crate) fn missed_together(sent: Sent) -> Plan {
+    Plan {
+        name: "missed_together",
+        docs: vec![Some(1), Some(2), Some(3)],
+        txs: vec![TxPlan { sent, ..tx(&[Update(0, 4), Update(1, 1), Update(2, 2)]) }, tx(&[Update(1, 5)])],
+        eager_janitor: true,
+        ..Plan::default()
+    }
+}
+
+/// Two inserts that are sent together, beside a rival that moves another document to the value of
+/// the second.
+pub(crate) fn inserts_together() -> Plan {
+    Plan {
+        name: "inserts_together",
+        docs: vec![Some(1), None, None],
+        txs: vec![TxPlan { sent: Sent::Together, ..tx(&[Insert(1, 2), Insert(2, 3)]) }, tx(&[Update(0, 3)])],
+        ..Plan::default()
+    }
+}
+
+/// The value that the first statement wants is given up by the second, which is too late.
+pub(crate) fn given_up_too_late(sent: Sent) -> Plan {
+    Plan {
+        name: "given_up_too_late",
+        docs: vec![Some(1), Some(2)],
+        txs: vec![TxPlan { sent, ..tx(&[Update(1, 1), Update(0, 3)]) }],
+        ..Plan::default()
+    }
+}
+
+/// Statements that are sent together, of a transaction that is rolled back, or whose client dies.
+pub(crate) fn aborted_together() -> Plan {
+    let faults = Faults { aborts: 1, deaths: 1 };
+    Plan { name: "aborted_together", faults, eager_janitor: true, ..updates_together(Sent::Together) }
 }
