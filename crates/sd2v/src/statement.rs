@@ -11,6 +11,7 @@
 //! | [`restore_safe`], [`restore_unsafe`] | the writer's own | the unsafe version as it was before a change |
 //! | [`insert_pending`] | nothing, of no document; fails where one has the `_id` | a document that waits to be inserted |
 //! | [`count_others`] | not the writer's | the same |
+//! | [`refuse_others`] | not the writer's; fails where there is one | the same |
 //! | [`give_back`], [`take_back_inserts`] | the (active) writer's own | as it was before the writer locked it, or gone |
 //! | [`undo_unlock`], [`undo_delete`] | locked by one of the given (rolled-back) writers | clean, or gone |
 //! | [`outlive`] | the writer's own, with a safe version that has expired | no safe version |
@@ -260,6 +261,19 @@ pub fn insert_pending(stored: &Document) -> Document {
 pub fn count_others(query: Document, writer: TxId) -> Document {
     let not_mine = doc! {WRITER: {"$ne": tx_id_to_bson(writer)}};
     doc! {"q": {"$and": [query, not_mine]}, "u": [{"$replaceWith": "$$ROOT"}], "multi": true}
+}
+
+/// Changes nothing, and matches nothing: it fails (241, ConversionFailure) if there is a document
+/// of this query that the writer does not hold. It stands behind a prepared write in the same
+/// command. The server's answer to the command names the statement that has failed, and what stands
+/// behind it is not carried out.
+pub fn refuse_others(query: Document, writer: TxId) -> Document {
+    let not_mine = doc! {WRITER: {"$ne": tx_id_to_bson(writer)}};
+    // It is computed of the document, so that the server cannot compute it before there is one.
+    let words =
+        doc! {"$concat": ["MongoTx: another document has the key, and its _id is of the type ", {"$type": "$_id"}]};
+    let failing = doc! {"$replaceWith": {"$toInt": words}};
+    doc! {"q": {"$and": [query, not_mine]}, "u": [failing], "multi": false}
 }
 
 /// Gives documents back that the writer, still active, has locked and not inserted: drops their

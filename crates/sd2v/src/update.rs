@@ -8,6 +8,7 @@
 //!   already locked.
 //! - `upsert`: the statement that inserts a pending document as an upsert would have built it.
 //! - `touched`: which fields an update may change.
+//! - `given`: which values it gives to fields, whatever the document was before.
 //! - `fuse`: lock, copy and change in one statement, where that is provably the same.
 
 use bson::{Bson, Document};
@@ -16,6 +17,7 @@ use crate::error::Error;
 
 mod check;
 mod fuse;
+mod given;
 mod operators;
 mod pipeline;
 mod replacement;
@@ -23,6 +25,7 @@ mod touched;
 mod upsert;
 
 pub use fuse::{can_fuse, fuse, fuse_lock, fuse_remove};
+pub use given::{given_fields, upserted_fields};
 pub use touched::{touches, touches_stored};
 pub use upsert::{rewrite_upsert, upsert_id};
 
