@@ -397,8 +397,10 @@ impl<T> Collection<T> {
 
     /// Carries out as many of the first writes as one command can, outside transactions. Each takes
     /// effect by itself, as if it were sent alone: [`Collection::bulk_write`] makes one transaction
-    /// of them. With `ordered`, nothing behind one that is not done is done. For a proxy, which
-    /// goes on with the others, and carries out alone what is to be:
+    /// of them. (Updates that may change values of a unique index are transactions alone, too: the
+    /// first ones are one transaction together. If a rival is in its way, none is taken.) With
+    /// `ordered`, nothing behind one that is not done is done. For a proxy, which goes on with the
+    /// others, and carries out alone what is to be:
     ///
     /// ```
     /// # use bson::doc;

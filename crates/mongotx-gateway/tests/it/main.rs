@@ -43,6 +43,7 @@ mod sockets;
 mod tls;
 mod together;
 mod transactions;
+mod unique_bulks;
 mod upstream;
 mod validated_reads;
 mod web;

@@ -6,7 +6,7 @@ use bson::{Bson, Document, doc};
 
 use super::{
     delete,
-    fetch_key::is_values,
+    fetch_key::{has_all_values, is_values},
     implicit, insert, update,
     upserts::{self, Inserted, Presence},
     write_commands::Operation,
@@ -14,10 +14,10 @@ use super::{
 use crate::{
     coordinator::{
         Core,
-        asked::{address::Address, own_key::OwnKey, query, terms::Terms},
+        asked::{address::Address, query, terms::Terms},
         locking::{
             change::Change,
-            each::{Each, Form},
+            each::{Act, Changing, Each, Form, Inserting},
             target::Target,
         },
         transaction::Transaction,
@@ -73,13 +73,23 @@ pub struct BulkWriteResult {
 }
 
 impl BulkWriteResult {
-    /// Each of these has matched one document, and removed it or perhaps changed it: `modified` of
-    /// all these documents are not as before.
-    fn note_done(&mut self, operations: &[Operation], modified: usize) {
+    /// Notes that these operations, the first of which is at `place`, are done. Those that are not
+    /// among the `inserted` have matched one document each, and removed it or perhaps changed it:
+    /// `modified` of all these documents are not as before.
+    fn note_done(&mut self, place: usize, operations: &[Operation], modified: usize, inserted: Vec<(usize, Bson)>) {
         let removed = operations.iter().filter(|operation| matches!(operation, Operation::Delete(_))).count() as u64;
-        self.matched_count += operations.len() as u64 - removed;
+        self.matched_count += operations.len() as u64 - removed - inserted.len() as u64;
         self.modified_count += (modified as u64).saturating_sub(removed);
         self.deleted_count += removed;
+        for (offset, id) in inserted {
+            match operations.get(offset) {
+                Some(Operation::Insert(_)) => {
+                    self.inserted_count += 1;
+                    self.inserted_ids.push((place + offset, id));
+                }
+                _ => self.upserted_ids.push((place + offset, id)),
+            }
+        }
     }
 }
 
@@ -107,6 +117,39 @@ async fn inside(
     operations: &[Operation],
     ordered: bool,
 ) -> Result<BulkWriteResult> {
+    let Written { result, refused } = write_all(core, tx, ns, operations, ordered).await?;
+    let Some(first) = refused.first() else { return Ok(result) };
+    let message =
+        format!("{} of {} writes to {ns} refused; the first: {}", refused.len(), operations.len(), first.message);
+    let progress = Progress {
+        inserted: result.inserted_count,
+        matched: result.matched_count,
+        modified: result.modified_count,
+        deleted: result.deleted_count,
+        upserted: result.upserted_ids.len() as u64,
+    };
+    Err(Error::invalid(first.code, message).with_write_errors(refused).with_progress(progress))
+}
+
+/// What became of the writes of a bulk.
+pub(super) struct Written {
+    /// Sum of the results of those that were carried out.
+    pub(super) result: BulkWriteResult,
+    /// Those that were refused, in their order: the first one alone, if it has stopped the bulk.
+    pub(super) refused: Vec<WriteError>,
+}
+
+/// Carries out the writes inside a transaction.
+///
+/// # Errors
+/// What ends the transaction.
+pub(super) async fn write_all(
+    core: &Arc<Core>,
+    tx: &mut Transaction,
+    ns: &Namespace,
+    operations: &[Operation],
+    ordered: bool,
+) -> Result<Written> {
     let mut result = BulkWriteResult::default();
     let mut refused = Vec::new();
     let (mut index, mut keys_from, mut together_from) = (0, 0, 0);
@@ -146,7 +189,8 @@ async fn inside(
             keys_from = index + together.named;
         }
         if together.done > 0 {
-            result.note_done(&operations[index..index + together.done], together.modified);
+            let done = &operations[index..index + together.done];
+            result.note_done(index, done, together.modified, together.inserted);
             index += together.done;
             alone = is_stopped.then_some(index);
             continue;
@@ -166,17 +210,7 @@ async fn inside(
         }
         index += 1;
     }
-    let Some(first) = refused.first() else { return Ok(result) };
-    let message =
-        format!("{} of {} writes to {ns} refused; the first: {}", refused.len(), operations.len(), first.message);
-    let progress = Progress {
-        inserted: result.inserted_count,
-        matched: result.matched_count,
-        modified: result.modified_count,
-        deleted: result.deleted_count,
-        upserted: result.upserted_ids.len() as u64,
-    };
-    Err(Error::invalid(first.code, message).with_write_errors(refused).with_progress(progress))
+    Ok(Written { result, refused })
 }
 
 /// How operations may be sent together.
@@ -189,10 +223,12 @@ struct Sending {
 /// The first operations that one command can carry out.
 #[derive(Default)]
 struct Together {
-    /// Number of operations that were carried out: each of these has matched its document.
+    /// Number of operations that were carried out: each has matched its document, or inserted it.
     done: usize,
-    /// Number of these that it has modified or removed.
+    /// Number of documents that they have modified or removed.
     modified: usize,
+    /// The `_id`s of the documents that they have inserted, each with the place of its operation.
+    inserted: Vec<(usize, Bson)>,
     /// True if these operations are not to be sent together again.
     is_unclear: bool,
     /// There was no room for the next one, which needs no read before.
@@ -218,20 +254,28 @@ async fn first_statements(
     }
     let mut run = Vec::new();
     for (place, operation) in (place..).zip(operations).take(TOGETHER) {
-        let is_there = there.is_there(place) == Some(true);
-        let Some(statement) = statement_of(operation, is_there).filter(|_| operation.check().is_ok()) else { break };
+        if operation.check().is_err() {
+            break;
+        }
+        let is_there = there.is_there(place);
+        if is_there == Some(false) || matches!(operation, Operation::Insert(_)) {
+            let Some((id, inserting)) = upserts::inserting(core, tx, ns, operation).await? else { break };
+            run.push(Write::Insert(id, inserting));
+            continue;
+        }
+        let Some(statement) = statement_of(operation, is_there == Some(true)) else { break };
         match named(core, tx, ns, &statement).await? {
             Some(named) if named.is_by_key() && !how.by_key => break,
-            Some(named) => run.push((named, statement)),
+            Some(named) => run.push(Write::Change(named, statement)),
             None => break,
         }
     }
-    // A single write by key has a shorter way.
-    if run.iter().filter(|(named, _)| named.is_by_key()).count() == 1 {
-        let place = run.iter().position(|(named, _)| named.is_by_key());
+    // A single write by key has a shorter way, unless it is known which document it is.
+    if run.iter().filter(|write| write.is_by_key()).count() == 1 {
+        let place = run.iter().position(Write::is_to_be_located);
         run.truncate(place.unwrap_or(run.len()));
     }
-    let (named, by_keys) = (run.len(), run.iter().any(|(named, _)| named.is_by_key()));
+    let (named, by_keys) = (run.len(), run.iter().any(Write::is_by_key));
     let run = if named < 2 { Vec::new() } else { addresses(core, tx, ns, run).await };
     if run.len() < 2 {
         return Ok(Together { named, ..Together::default() });
@@ -241,16 +285,48 @@ async fn first_statements(
     // By an expression, strings would be compared as the collation says.
     let is_by_bytes = !core.catalog.look_up(ns).await?.has_collation;
     let as_read = |at: &Address| tx.reads.as_read(ns, &at.id).filter(|_| is_by_bytes)?.demanded();
-    let each = |(at, Statement { filter, terms, change })| Each {
-        as_read: as_read(at),
-        target: Target { ns, at, filter, terms, chosen: false },
-        change,
+    let (at, writes): (Vec<Address>, Vec<Addressed<'_>>) = run.into_iter().unzip();
+    let each = |(at, write)| {
+        let act = match write {
+            Addressed::Insert(inserting) => Act::Insert(inserting),
+            Addressed::Change(Statement { filter, terms, change }) => {
+                let target = Target { ns, at, filter, terms, chosen: false };
+                Act::Change(Changing { target, change, as_read: as_read(at) })
+            }
+        };
+        Each { at, act }
     };
-    let (at, statements): (Vec<Address>, Vec<Statement<'_>>) = run.into_iter().unzip();
-    let all: Vec<Each<'_>> = at.iter().zip(statements).map(each).collect();
+    let all: Vec<Each<'_>> = at.iter().zip(writes).map(each).collect();
     let done = core.locking.prepare_each(tx, ns, &all, how.form).await?;
+    let is_insert = |(_, each): &(usize, &Each<'_>)| matches!(each.act, Act::Insert(_));
+    let inserted =
+        all[..done.count].iter().enumerate().filter(is_insert).map(|(place, each)| (place, each.at.id.clone()));
+    let inserted = inserted.collect();
     let is_full = done.is_full && !by_keys;
-    Ok(Together { done: done.count, modified: done.modified, is_unclear: done.is_unclear, is_full, named })
+    Ok(Together { done: done.count, modified: done.modified, inserted, is_unclear: done.is_unclear, is_full, named })
+}
+
+/// A write that may be sent together with others.
+enum Write<'a> {
+    Change(Named, Statement<'a>),
+    /// The insert of the document with this `_id`.
+    Insert(Bson, Inserting),
+}
+
+impl Write<'_> {
+    fn is_by_key(&self) -> bool {
+        matches!(self, Self::Change(Named::Key(_), _))
+    }
+
+    fn is_to_be_located(&self) -> bool {
+        matches!(self, Self::Change(Named::Key(None), _))
+    }
+}
+
+/// The same, when it is known where the document is.
+enum Addressed<'a> {
+    Change(Statement<'a>),
+    Insert(Inserting),
 }
 
 /// Inserts the documents of the first upserts that are not there, as many as one command takes.
@@ -264,7 +340,8 @@ async fn upserted_together(
     there: &mut Presence,
 ) -> Result<Vec<Bson>> {
     let absent = there.absent(place).min(operations.len());
-    if absent < 2 {
+    // Behind inserts alone a validation can go. Others go with the changes beside them.
+    if absent < 2 || absent < operations.len() {
         return Ok(Vec::new());
     }
     let inserted = match upserts::insert_together(core, tx, ns, &operations[..absent]).await {
@@ -317,11 +394,13 @@ async fn addresses<'a>(
     core: &Core,
     tx: &Transaction,
     ns: &Namespace,
-    run: Vec<(Named, Statement<'a>)>,
-) -> Vec<(Address, Statement<'a>)> {
-    let unseen = run.iter().filter(|(named, _)| matches!(named, Named::Key(None)));
-    let filters = unseen.map(|(_, command)| command.filter);
-    let mut found = match located(core, ns, filters.collect()).await {
+    run: Vec<Write<'a>>,
+) -> Vec<(Address, Addressed<'a>)> {
+    let unseen = run.iter().filter_map(|write| match write {
+        Write::Change(Named::Key(None), statement) => Some(statement.filter),
+        _ => None,
+    });
+    let mut found = match located(core, ns, unseen.collect()).await {
         Ok(found) => found,
         Err(error) => {
             // Each by itself has a way to an answer, or to an error that names it.
@@ -330,16 +409,18 @@ async fn addresses<'a>(
         }
     };
     let mut addresses = Vec::new();
-    for (named, command) in run {
-        let id = match named {
-            Named::Id(id) | Named::Key(Some(id)) => Some(id),
-            Named::Key(None) => {
-                let place = found.iter().position(|document| has_values(document, command.filter));
-                place.and_then(|place| found.swap_remove(place).remove("_id"))
+    for write in run {
+        let (id, addressed) = match write {
+            Write::Insert(id, inserting) => (Some(id), Addressed::Insert(inserting)),
+            Write::Change(Named::Id(id) | Named::Key(Some(id)), statement) => (Some(id), Addressed::Change(statement)),
+            Write::Change(Named::Key(None), statement) => {
+                let place = found.iter().position(|document| has_all_values(document, statement.filter));
+                let id = place.and_then(|place| found.swap_remove(place).remove("_id"));
+                (id, Addressed::Change(statement))
             }
         };
         match id.filter(|id| tx.is_untouched(ns, id)) {
-            Some(id) => addresses.push((Address::bare(id), command)),
+            Some(id) => addresses.push((Address::bare(id), addressed)),
             None => break,
         }
     }
@@ -356,13 +437,6 @@ async fn located(core: &Core, ns: &Namespace, filters: Vec<&Document>) -> Result
     let projection: Document = shown.map(|field| (field.to_owned(), Bson::Int32(1))).collect();
     let find = doc! {"find": &ns.coll, "filter": {"$or": filters}, "projection": projection};
     core.server.collect(&ns.db, find, count).await
-}
-
-/// Returns true if the document has the values that the filter demands.
-fn has_values(document: &Document, filter: &Document) -> bool {
-    filter
-        .iter()
-        .all(|(field, wanted)| document.get(field).is_some_and(|value| OwnKey::of(value) == OwnKey::of(wanted)))
 }
 
 async fn one(

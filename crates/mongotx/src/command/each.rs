@@ -13,6 +13,11 @@
 //!    refused, as they would be alone.
 //!
 //! The command is sent once. If it is not answered, each of its statements may be carried out.
+//!
+//! Updates that could change pending values of a unique index are transactions. The first ones that
+//! name their documents by `_id` are one transaction together (decision 0074), whose statements go
+//! together ([`super::bulk`]). Where a rival is in the way it is given up, and nothing was done:
+//! each of them goes alone.
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -27,8 +32,10 @@ use sd2v::{
 };
 
 use super::{
-    bulk::BulkWriteResult,
+    bulk::{BulkWriteResult, Written, write_all},
     direct,
+    fetch_key::is_values,
+    implicit::Call,
     insert::{BATCH, BATCH_BYTES, with_id},
     write_commands::{DeleteCommand, Operation, UpdateCommand},
 };
@@ -41,6 +48,9 @@ use crate::{
 /// ConversionFailure: the statement has met a lock, or the application's own pipeline fails. (Where
 /// its update is guarded, any error may be that.)
 const FAILED: i32 = 241;
+
+/// Writes of one transaction. They are locked until it is decided.
+const TRANSACTION: usize = 500;
 
 /// BadValue, FailedToParse, Unauthorized, TypeMismatch, InvalidLength, AuthenticationFailed,
 /// CommandNotFound, InvalidOptions, InvalidNamespace, BSONObjectTooLarge, missing and unknown
@@ -121,7 +131,11 @@ pub(crate) async fn write_first(
     };
     let is_trusted = line.as_ref().is_some_and(|(_, is_trusted)| *is_trusted);
     let Some(mut batch) = Batch::of(&collection, operations, ordered, is_trusted) else {
-        return Ok(FirstWrites::default());
+        // The transaction takes connections of its own.
+        drop(line);
+        let keyed =
+            operations.iter().take(TRANSACTION).take_while(|operation| is_keyed(&collection, operation)).count();
+        return Ok(Box::pin(write_in_transaction(core, ns, &operations[..keyed], ordered)).await);
     };
     let command = batch.kind.command(ns, std::mem::take(&mut batch.statements), ordered);
     match core.server.write_several_directly(&ns.db, command, admitted, line.map(|(line, _)| line)).await {
@@ -136,6 +150,51 @@ pub(crate) async fn write_first(
             });
             Ok(FirstWrites { taken: batch.ids.len(), failed, ..FirstWrites::default() })
         }
+    }
+}
+
+/// Returns true if the write is a transaction because it may change values of a unique index, and
+/// names its document by `_id`, or by a key of such an index. (Inserts are a bulk of their own:
+/// [`super::insert`].)
+fn is_keyed(collection: &Collection, operation: &Operation) -> bool {
+    let Operation::Update(command) = operation else { return false };
+    let UpdateCommand { filter, update, multi, upsert, array_filters, terms, .. } = &**command;
+    let is_plain = !multi && array_filters.is_none() && terms.is_plain() && terms.hint.is_none();
+    is_plain
+        && collection.watch.is_none()
+        && collection.needs_transaction((!upsert).then_some(update))
+        && (only_id(filter).is_some() || is_values(filter) && collection.is_pinned_by(filter))
+        && operation.check().is_ok()
+        && command.check_upsert().is_ok()
+}
+
+/// Carries the writes out as one transaction, which fails at once where a rival is in the way. Then
+/// nothing was done, and none is taken.
+async fn write_in_transaction(
+    core: &Arc<Core>,
+    ns: &Namespace,
+    operations: &[Operation],
+    ordered: bool,
+) -> FirstWrites {
+    if operations.len() < 2 || core.catalog.check_written(ns, true).is_err() {
+        return FirstWrites::default();
+    }
+    let mut call = Call::at_once(core);
+    let tx = call.begin();
+    let result = Box::pin(write_all(core, tx, ns, operations, ordered)).await;
+    match Box::pin(call.end(result)).await {
+        Ok(Some(Written { result, refused })) => {
+            let taken = refused.first().filter(|_| ordered).map_or(operations.len(), |first| first.index + 1);
+            let not_done = refused.into_iter().map(|refused| (refused.index, Some(refused.error))).collect();
+            FirstWrites { taken, result, not_done, failed: None }
+        }
+        // Alone, each has a way to an answer, or to an error that names it.
+        Ok(None) => FirstWrites::default(),
+        Err(error) if error.kind() != ErrorKind::Indeterminate => {
+            tracing::debug!(%error, "writes of several documents could not be one transaction");
+            FirstWrites::default()
+        }
+        Err(error) => FirstWrites { taken: operations.len(), failed: Some(error), ..FirstWrites::default() },
     }
 }
 

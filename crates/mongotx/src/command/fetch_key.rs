@@ -163,6 +163,13 @@ pub(super) fn in_any_version(filter: &Document) -> Document {
     doc! {"$or": [filter.clone(), pending]}
 }
 
+/// Returns true if the document has the values that the filter demands.
+pub(crate) fn has_all_values(document: &Document, filter: &Document) -> bool {
+    filter
+        .iter()
+        .all(|(field, wanted)| document.get(field).is_some_and(|value| OwnKey::of(value) == OwnKey::of(wanted)))
+}
+
 /// Returns true if the filter demands plain values of fields at the top, and nothing else.
 pub(crate) fn is_values(filter: &Document) -> bool {
     filter.iter().all(|(field, value)| {

@@ -45,7 +45,15 @@ pub(crate) struct Call<'a> {
 
 impl<'a> Call<'a> {
     pub(crate) fn new(core: &'a Arc<Core>) -> Self {
-        let wait = core.options.write_wait;
+        Self::within(core, core.options.write_wait)
+    }
+
+    /// A call of one attempt, which waits for no rival.
+    pub(crate) fn at_once(core: &'a Arc<Core>) -> Self {
+        Self::within(core, Duration::ZERO)
+    }
+
+    fn within(core: &'a Arc<Core>, wait: Duration) -> Self {
         Self { core, open: None, wait, until: Instant::now() + wait, patience: Patience::new(wait) }
     }
 

@@ -193,8 +193,15 @@ async fn what_has_to_be_carried_out_alone_is_not_taken() {
     // Pending values count in a unique index.
     coll.update_many(doc! {}, vec![doc! {"$set": {"n": "$_id"}}]).await.unwrap();
     coll.create_index(IndexModel::new(doc! {"n": 1}).unique(true)).await.unwrap();
-    for write in [update, insert, upsert] {
-        assert_eq!(coll.write_first(&[write(11), write(12)], true).await.unwrap().taken, 0);
+    assert_eq!(coll.write_first(&[insert(11), insert(12)], true).await.unwrap().taken, 0);
+    // Updates are a transaction of their own then, in which each is refused or done by itself.
+    let first = coll.write_first(&[update(11), update(12), delete(1)], true).await.unwrap();
+    assert_eq!((first.taken, first.result.matched_count, first.not_done.len()), (2, 0, 0));
+    for (ordered, taken) in [(true, 1), (false, 2)] {
+        // Document 1 has the value.
+        let first = coll.write_first(&[upsert(11), upsert(12)], ordered).await.unwrap();
+        let codes: Vec<Option<i32>> = first.not_done.values().map(|error| error.as_ref()?.code()).collect();
+        assert_eq!((first.taken, codes), (taken, vec![Some(11_000); taken]));
     }
     assert_eq!(coll.write_first(&[delete(1), delete(2)], true).await.unwrap().result.deleted_count, 2);
 }

@@ -5,7 +5,12 @@
 //! everything, it has. Otherwise another read has found out which documents are held. Of two
 //! statements the second matches what the first has locked, unless it was refused, or others have
 //! ended the transaction in between: the matches show that. The totals show which documents were
-//! *modified* only if all were, or none, or if all that are held count.
+//! *modified* only if all were, or none, or if all that are held count. Which statements have
+//! inserted a document the answer says.
+//!
+//! A question behind a change matches nothing, and changes nothing, or ends the command by an error
+//! (decision 0074): the document in front of it is locked and changed, and its keys may be
+//! another's.
 
 use crate::coordinator::server::WriteAnswer;
 
@@ -18,14 +23,32 @@ pub(super) enum Way {
     Remove,
     /// Two statements: one locks and copies, the other changes the copy.
     InTwo,
+    /// One statement that inserts; it matches nothing. The answer names those that have inserted.
+    Insert,
 }
 
 impl Way {
-    fn statements(self) -> usize {
+    /// Statements that match the document.
+    fn matches(self) -> usize {
         match self {
+            Self::Insert => 0,
             Self::Fused | Self::Remove => 1,
             Self::InTwo => 2,
         }
+    }
+}
+
+/// The statements for one document of a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Sent {
+    pub(super) way: Way,
+    /// Number of questions behind the statements that lock and change it.
+    pub(super) questions: usize,
+}
+
+impl Sent {
+    fn all(self) -> usize {
+        self.way.matches().max(1) + self.questions
     }
 }
 
@@ -46,86 +69,133 @@ pub(crate) struct Done {
 }
 
 impl Done {
-    fn all(ways: &[Way], modified: usize) -> Self {
-        Self { count: ways.len(), modified, is_all_that_is_held: true, is_unclear: false, is_full: false }
+    fn all(sent: &[Sent], modified: usize) -> Self {
+        Self { count: sent.len(), modified, is_all_that_is_held: true, is_unclear: false, is_full: false }
     }
 }
 
 /// Outcome, if everything was done. `None`: a read has to find out which documents are held.
-pub(super) fn of_all(ways: &[Way], answer: &WriteAnswer) -> Option<Done> {
-    let (n, modified) = totals(answer);
-    if !answer.errors.is_empty() {
+pub(super) fn of_all(sent: &[Sent], answer: &WriteAnswer) -> Option<Done> {
+    let Totals { matched, modified, inserted } = Totals::of(answer);
+    if !answer.errors.is_empty() || inserted != inserts(sent) {
         return None;
     }
-    if is_short(ways) {
-        return (modified == ways.len()).then(|| Done::all(ways, modified));
+    if is_short(sent) {
+        let (changes, is_asked) = (matches(sent), sent.iter().any(|one| one.questions > 0));
+        // No question has matched anything: else it would have failed.
+        return (modified == changes && (!is_asked || matched == changes)).then(|| Done::all(sent, modified));
     }
-    (n == statements(ways)).then(|| Done::all(ways, modified.saturating_sub(locks_apart(ways))))
+    (matched == matches(sent)).then(|| Done::all(sent, modified.saturating_sub(locks_apart(sent))))
 }
 
 /// Outcome, if not everything was done; `held`: which of the documents are.
-pub(super) fn of_some(ways: &[Way], held: &[bool], answer: &WriteAnswer) -> Done {
-    let (n, modified) = totals(answer);
-    let refused = answer.errors.first().map(|(place, _)| document_at(ways, *place));
+pub(super) fn of_some(sent: &[Sent], held: &[bool], answer: &WriteAnswer) -> Done {
+    let totals = Totals::of(answer);
+    let refused = answer.errors.first().map(|(place, _)| Refused::at(sent, *place));
     let first = held.iter().take_while(|held| **held).count();
-    let count = refused.map_or(first, |refused| first.min(refused));
-    if is_short(ways) {
+    let count = refused.map_or(first, |refused| first.min(refused.document));
+    let (changes, are_inserted) = (count - inserts(&sent[..count]), totals.inserted == inserts(&sent[..count]));
+    if is_short(sent) {
         return Done {
             count,
-            modified: count,
-            is_all_that_is_held: modified == count,
+            modified: changes,
+            is_all_that_is_held: totals.modified == changes && are_inserted,
             is_unclear: false,
             is_full: false,
         };
     }
-    // Statements of those that are held. The refused one was locked, if it is, and not changed.
-    let is_refused = |place: &usize| refused == Some(*place);
-    let all_held = (0..ways.len()).filter(|place| held[*place]);
-    let matched: usize = all_held.map(|place| if is_refused(&place) { 1 } else { ways[place].statements() }).sum();
-    let matched_first = statements(&ways[..count]);
-    let unmodified = matched.saturating_sub(modified);
-    let could_be: usize = (0..count).filter(|place| ways[*place] == Way::InTwo).count();
-    let others = (count..ways.len()).any(|place| held[place] && ways[place] == Way::InTwo && !is_refused(&place));
-    if matched != n || modified > matched || (unmodified > 0 && others) || unmodified > could_be {
-        return Done { count: 0, modified: 0, is_all_that_is_held: n == 0, is_unclear: true, is_full: false };
+    // Statements of those that are held. The refused one was locked, if it is, and changed only if
+    // a question behind the change has failed.
+    let refused_at = |place: usize| refused.filter(|refused| refused.document == place);
+    let matches_at = |place: usize| match (sent[place].way, refused_at(place)) {
+        (Way::Insert, _) | (_, None) => sent[place].way.matches(),
+        (way, Some(refused)) => refused.before.clamp(1, way.matches()),
+    };
+    let is_changed = |place: usize| refused_at(place).is_none_or(|refused| refused.before >= sent[place].way.matches());
+    let matched: usize = (0..sent.len()).filter(|place| held[*place]).map(matches_at).sum();
+    let unmodified = matched.saturating_sub(totals.modified);
+    let could_be = sent[..count].iter().filter(|one| one.way == Way::InTwo).count();
+    let others = (count..sent.len()).any(|place| held[place] && sent[place].way == Way::InTwo && is_changed(place));
+    let is_known = matched == totals.matched && totals.modified <= matched && unmodified <= could_be;
+    if !is_known || unmodified > 0 && others {
+        let is_none_held = totals.matched == 0 && totals.inserted == 0;
+        return Done { count: 0, modified: 0, is_all_that_is_held: is_none_held, is_unclear: true, is_full: false };
     }
-    let is_all_that_is_held = n == matched_first;
-    Done { count, modified: count - unmodified, is_all_that_is_held, is_unclear: false, is_full: false }
+    let is_all_that_is_held = totals.matched == matches(&sent[..count]) && are_inserted;
+    Done { count, modified: changes - unmodified, is_all_that_is_held, is_unclear: false, is_full: false }
 }
 
-fn totals(answer: &WriteAnswer) -> (usize, usize) {
-    let number = |n: i64| usize::try_from(n).unwrap_or(0);
-    (number(answer.n), number(answer.modified))
+/// The totals of an answer.
+struct Totals {
+    matched: usize,
+    modified: usize,
+    inserted: usize,
 }
 
-/// Returns true if all have one statement each. Then the number of statements that match shows
-/// nothing.
-fn is_short(ways: &[Way]) -> bool {
-    !ways.contains(&Way::InTwo)
+impl Totals {
+    fn of(answer: &WriteAnswer) -> Self {
+        let number = |n: i64| usize::try_from(n).unwrap_or(0);
+        let inserted = answer.upserted.len();
+        // What is inserted counts among the matches.
+        Self { matched: number(answer.n).saturating_sub(inserted), modified: number(answer.modified), inserted }
+    }
 }
 
-fn statements(ways: &[Way]) -> usize {
-    ways.iter().map(|way| way.statements()).sum()
+/// Returns true if one statement does everything to each. Then the number of statements that match
+/// shows nothing.
+fn is_short(sent: &[Sent]) -> bool {
+    sent.iter().all(|one| one.way != Way::InTwo)
+}
+
+/// Statements that match their documents.
+fn matches(sent: &[Sent]) -> usize {
+    sent.iter().map(|one| one.way.matches()).sum()
 }
 
 /// Statements that do nothing but lock: each of them modifies its document.
-fn locks_apart(ways: &[Way]) -> usize {
-    ways.iter().map(|way| way.statements() - 1).sum()
+fn locks_apart(sent: &[Sent]) -> usize {
+    sent.iter().filter(|one| one.way == Way::InTwo).count()
 }
 
-/// The document of the statement at this place.
-fn document_at(ways: &[Way], place: usize) -> usize {
-    let mut behind = 0;
-    let is_before = |way: &&Way| {
-        behind += way.statements();
-        behind <= place
-    };
-    ways.iter().take_while(is_before).count()
+fn inserts(sent: &[Sent]) -> usize {
+    sent.iter().filter(|one| one.way == Way::Insert).count()
+}
+
+/// The places of the statements that insert, in the command.
+pub(super) fn places_of_inserts(sent: &[Sent]) -> impl Iterator<Item = usize> + '_ {
+    let starts = sent.iter().scan(0, |next, one| {
+        let start = *next;
+        *next += one.all();
+        Some(start)
+    });
+    sent.iter().zip(starts).filter(|(one, _)| one.way == Way::Insert).map(|(_, start)| start)
+}
+
+/// A statement that the server has refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Refused {
+    document: usize,
+    /// Number of statements for this document that stand before it.
+    before: usize,
+}
+
+impl Refused {
+    /// The statement at this place of the command.
+    fn at(sent: &[Sent], place: usize) -> Self {
+        let mut before = place;
+        for (document, one) in sent.iter().enumerate() {
+            if before < one.all() {
+                return Self { document, before };
+            }
+            before -= one.all();
+        }
+        Self { document: sent.len(), before }
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Done, Way, Way::*, WriteAnswer, document_at, of_all, of_some};
+    use super::{Done, Refused, Sent, Way, Way::*, WriteAnswer, of_all, of_some, places_of_inserts};
     use crate::error::Error;
 
     fn answer(n: i64, modified: i64, refused: Option<usize>) -> WriteAnswer {
@@ -133,22 +203,32 @@ mod tests {
         WriteAnswer { n, modified, upserted: Vec::new(), errors }
     }
 
+    /// Each with so many questions behind it.
+    fn asked(ways: &[Way], questions: usize) -> Vec<Sent> {
+        ways.iter().map(|way| Sent { way: *way, questions }).collect()
+    }
+
     fn some(ways: &[Way], held: &[bool], answer: &WriteAnswer) -> (usize, usize, bool, bool) {
-        let Done { count, modified, is_all_that_is_held, is_unclear, .. } = of_some(ways, held, answer);
+        some_asked(ways, 0, held, answer)
+    }
+
+    fn some_asked(ways: &[Way], questions: usize, held: &[bool], answer: &WriteAnswer) -> (usize, usize, bool, bool) {
+        let Done { count, modified, is_all_that_is_held, is_unclear, .. } =
+            of_some(&asked(ways, questions), held, answer);
         (count, modified, is_all_that_is_held, is_unclear)
     }
 
     #[test]
     fn totals_of_a_command_that_has_done_everything() {
         let counts = |ways: &[Way], n, modified| {
-            of_all(ways, &answer(n, modified, None)).map(|done| (done.count, done.modified))
+            of_all(&asked(ways, 0), &answer(n, modified, None)).map(|done| (done.count, done.modified))
         };
         assert_eq!(counts(&[Fused, Fused, Remove], 3, 3), Some((3, 3)));
         assert_eq!(counts(&[Fused, Fused, Remove], 3, 2), None, "one has matched and was not changed");
         assert_eq!(counts(&[InTwo, Remove, InTwo], 5, 5), Some((3, 3)));
         assert_eq!(counts(&[InTwo, Remove, InTwo], 5, 3), Some((3, 1)), "both have stayed as they were");
         assert_eq!(counts(&[InTwo, Remove, InTwo], 3, 3), None);
-        assert_eq!(of_all(&[InTwo], &answer(1, 1, Some(1))), None);
+        assert_eq!(of_all(&asked(&[InTwo], 0), &answer(1, 1, Some(1))), None);
     }
 
     #[test]
@@ -181,7 +261,76 @@ mod tests {
 
     #[test]
     fn places_of_statements_are_those_of_their_documents() {
-        let ways = [InTwo, Remove, InTwo];
-        assert_eq!([0, 1, 2, 3, 4].map(|place| document_at(&ways, place)), [0, 0, 1, 2, 2]);
+        let places = |sent: &[Sent], places: &[usize]| -> Vec<(usize, usize)> {
+            places.iter().map(|place| Refused::at(sent, *place)).map(|at| (at.document, at.before)).collect()
+        };
+        let sent = asked(&[InTwo, Remove, InTwo], 0);
+        assert_eq!(places(&sent, &[0, 1, 2, 3, 4]), [(0, 0), (0, 1), (1, 0), (2, 0), (2, 1)]);
+        let sent = asked(&[Fused, InTwo], 1);
+        assert_eq!(places(&sent, &[0, 1, 2, 3, 4]), [(0, 0), (0, 1), (1, 0), (1, 1), (1, 2)]);
+    }
+
+    #[test]
+    fn questions_that_find_nothing_count_for_nothing() {
+        let counts = |ways: &[Way], n, modified| {
+            of_all(&asked(ways, 2), &answer(n, modified, None)).map(|done| (done.count, done.modified))
+        };
+        assert_eq!(counts(&[Fused, Fused], 2, 2), Some((2, 2)));
+        assert_eq!(counts(&[Fused, Fused], 3, 2), None, "a question that has matched has not failed");
+        assert_eq!(counts(&[InTwo, InTwo], 4, 3), Some((2, 1)));
+        assert_eq!(counts(&[InTwo, InTwo], 5, 4), None);
+    }
+
+    /// The document in front of a question that has failed is locked and changed, and goes alone.
+    #[test]
+    fn a_document_whose_question_fails_is_given_back() {
+        let fused = [Fused, Fused, Fused];
+        assert_eq!(some_asked(&fused, 1, &[true, true, false], &answer(2, 2, Some(3))), (1, 1, false, false));
+        let two = [InTwo, InTwo, InTwo];
+        assert_eq!(some_asked(&two, 1, &[true, true, false], &answer(4, 4, Some(5))), (1, 1, false, false));
+        // One of the two has stayed as it was, whichever.
+        assert_eq!(some_asked(&two, 1, &[true, true, false], &answer(4, 3, Some(5))), (0, 0, false, true));
+        // Its change was refused: it was not made.
+        assert_eq!(some_asked(&two, 1, &[true, true, false], &answer(3, 2, Some(4))), (1, 0, false, false));
+        // A rival holds the first: what stands behind it is given back.
+        assert_eq!(some_asked(&two, 1, &[false, true, false], &answer(2, 2, Some(5))), (0, 0, false, false));
+    }
+
+    /// The answer to a command in which these statements have inserted a document.
+    fn inserting(n: i64, modified: i64, places: &[usize], refused: Option<usize>) -> WriteAnswer {
+        let upserted = places.iter().map(|place| (*place, bson::Bson::Null)).collect();
+        WriteAnswer { upserted, ..answer(n, modified, refused) }
+    }
+
+    #[test]
+    fn inserts_are_those_that_the_answer_names() {
+        let short = asked(&[Fused, Insert, Remove, Insert], 0);
+        assert_eq!(places_of_inserts(&short).collect::<Vec<_>>(), [1, 3]);
+        assert_eq!(places_of_inserts(&asked(&[InTwo, Insert, Insert], 1)).collect::<Vec<_>>(), [3, 5]);
+        let counts = |sent: &[Sent], answer| of_all(sent, &answer).map(|done| (done.count, done.modified));
+        assert_eq!(counts(&short, inserting(4, 2, &[1, 3], None)), Some((4, 2)));
+        assert_eq!(counts(&short, inserting(3, 1, &[1, 3], None)), None, "one was not changed");
+        let long = asked(&[InTwo, Insert, Remove], 0);
+        assert_eq!(counts(&long, inserting(4, 3, &[2], None)), Some((3, 2)));
+        assert_eq!(counts(&long, inserting(4, 2, &[2], None)), Some((3, 1)), "one has stayed as it was");
+    }
+
+    #[test]
+    fn inserts_behind_a_document_that_is_not_held_are_taken_back() {
+        let some = |ways: &[Way], held: &[bool], answer: &WriteAnswer| {
+            let Done { count, modified, is_all_that_is_held, is_unclear, .. } = of_some(&asked(ways, 0), held, answer);
+            (count, modified, is_all_that_is_held, is_unclear)
+        };
+        let short = [Fused, Insert, Fused, Insert];
+        let held = [true, true, false, true];
+        assert_eq!(some(&short, &held, &inserting(3, 1, &[1, 3], None)), (2, 1, false, false));
+        // The last insert was refused.
+        assert_eq!(some(&short, &[true, true, true, false], &inserting(3, 2, &[1], Some(3))), (3, 2, true, false));
+        let long = [InTwo, Insert, InTwo, Insert];
+        assert_eq!(some(&long, &held, &inserting(4, 2, &[2, 5], None)), (2, 1, false, false));
+        assert_eq!(some(&long, &held, &inserting(4, 1, &[2, 5], None)), (2, 0, false, false));
+        assert_eq!(some(&long, &[true, true, true, false], &inserting(5, 3, &[2], Some(5))), (3, 1, true, false));
+        // The first is gone, and has changed hands.
+        assert_eq!(some(&long, &[false, true, false, false], &inserting(3, 2, &[2], None)), (0, 0, false, true));
     }
 }

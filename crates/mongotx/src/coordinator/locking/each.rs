@@ -1,12 +1,12 @@
-//! Prepared writes of several documents, each with a change of its own, or to be removed: locked
-//! and changed by one command.
+//! Prepared writes of several documents, each with a change of its own, or to be removed, or to be
+//! inserted: locked and changed by one command.
 //!
 //! 1. Claim the documents in their order, so that two transactions of this client never hold what
 //!    the other waits for.
 //! 2. Send the statements that [`super::one`] would send one by one, all in one `update`: one
 //!    for each document where each of them takes its lock if and only if it has changed its
 //!    document, and otherwise two, of which the first locks and copies and the second changes the
-//!    copy.
+//!    copy. A document that is to be inserted takes one.
 //! 3. All have: done. Otherwise those before the first that has not are done; those after it are
 //!    given back, because a transaction that waits for one document must not hold what its order
 //!    puts after that ([`super::answered_each`]).
@@ -14,21 +14,31 @@
 //! Of a document that the transaction has read, the short form demands that it is as it was read
 //! (decision 0062): then the read needs no validation any more.
 //!
-//! What needs more than these statements (unique values, words, shard keys, collations) takes the
-//! way of single documents.
+//! A change that may give its document other keys of unique indexes, and that says which, has
+//! questions behind its statements, which fail where another document has one of these keys
+//! (decision 0074, [`super::unique`]). What stands before a question that has failed is done, and
+//! its own document goes alone.
+//!
+//! What needs more than these statements (keys that depend on the document, words, shard keys,
+//! collations) takes the way of single documents.
 
 use std::collections::HashSet;
 
 use bson::RawDocumentBuf;
 use protocol::TxId;
-use sd2v::{filter::Exact, update::Update};
+use sd2v::{
+    filter::Exact,
+    update::{Update, given_fields},
+};
 
 use super::{
     Locking,
-    answered_each::{Done, Way, of_all, of_some},
+    answered_each::{Done, Sent, Way, of_all, of_some, places_of_inserts},
     change::Change,
+    consequences::Consequences,
     shown::{statement_of, taken_over},
     target::{Target, update_of},
+    unique::questions_behind,
 };
 use crate::{
     coordinator::{
@@ -44,7 +54,7 @@ use crate::{
         siblings::Claim,
         transaction::{Hold, Transaction},
     },
-    error::Result,
+    error::{Error, ErrorKind, Result},
     options::Namespace,
 };
 
@@ -52,12 +62,33 @@ use crate::{
 const BATCH: usize = 500;
 const BATCH_BYTES: usize = 4 * 1024 * 1024;
 
-/// One document and its change.
+/// One document, and what is to be done to it.
 pub(crate) struct Each<'a> {
+    pub(crate) at: &'a Address,
+    pub(crate) act: Act<'a>,
+}
+
+/// One of the writes of a command.
+pub(crate) enum Act<'a> {
+    Change(Changing<'a>),
+    Insert(Inserting),
+}
+
+/// The change of a document that is there.
+pub(crate) struct Changing<'a> {
     pub(crate) target: Target<'a>,
     pub(crate) change: Change<'a>,
     /// Content that the transaction has read of the document. The short form demands it.
     pub(crate) as_read: Option<Demanded>,
+}
+
+/// The insert of a document: an upsert that fails where a document has its `_id`.
+pub(crate) struct Inserting {
+    pub(crate) statement: RawDocumentBuf,
+    /// The questions which other document has its keys.
+    pub(crate) questions: Vec<RawDocumentBuf>,
+    /// It is a whole document that was given.
+    pub(crate) is_replacement: bool,
 }
 
 /// Number of statements that a change takes.
@@ -70,10 +101,32 @@ pub(crate) enum Form {
     InTwo,
 }
 
+/// What stands behind the statements of a change in its command.
+#[derive(Clone, Default)]
+struct Behind {
+    /// The change may give the document other keys of unique indexes.
+    is_rekeyed: bool,
+    /// The questions which other document has these keys.
+    questions: Vec<RawDocumentBuf>,
+}
+
 /// The statements for one document.
 struct Statements {
     way: Way,
+    is_rekeyed: bool,
+    questions: usize,
     all: Vec<RawDocumentBuf>,
+}
+
+impl Statements {
+    fn new(way: Way, mut all: Vec<RawDocumentBuf>, behind: &Behind) -> Self {
+        all.extend(behind.questions.iter().cloned());
+        Self { way, is_rekeyed: behind.is_rekeyed, questions: behind.questions.len(), all }
+    }
+
+    fn sent(&self) -> Sent {
+        Sent { way: self.way, questions: self.questions }
+    }
 }
 
 impl Locking {
@@ -99,33 +152,44 @@ impl Locking {
         let claims = tx.claims.clone();
         let (mut claimed, patience) = (Vec::new(), Patience::new(tx.options.lock_wait));
         for each in all {
-            claimed.push(match claims.as_ref().filter(|_| each.target.is_the_document(tx)) {
-                Some(claims) => self.claim(claims, &each.target, &patience).await?,
+            let wanted = each.changing().map(|one| &one.target).filter(|target| target.is_the_document(tx));
+            claimed.push(match claims.as_ref().zip(wanted) {
+                Some((claims, target)) => self.claim(claims, target, &patience).await?,
                 None => None,
             });
         }
         let mut left = HashSet::new();
         for ((statements, each), claim) in statements.iter_mut().zip(all).zip(&claimed) {
-            left.extend(taken_over_each(statements, each, me, claim.as_ref())?);
+            if let Some(changing) = each.changing() {
+                left.extend(taken_over_each(statements, changing, me, claim.as_ref())?);
+            }
         }
         if !left.is_empty() {
             // One wait for all of them, which is bounded.
             self.finisher.unfinished(ns, left.into_iter().collect()).await;
         }
+        if statements.iter().any(|statements| statements.is_rekeyed) {
+            tx.note_rekeyed(ns);
+        }
         tx.check_alive()?;
-        let at: Vec<Address> = all.iter().map(|each| each.target.at.clone()).collect();
+        let at: Vec<Address> = all.iter().map(|each| each.at.clone()).collect();
         // All have room, or none takes any.
         tx.hold(&self.options, ns, &at, Hold::Change)?;
-        let removed = all.iter().filter(|each| each.is_removal()).map(|each| each.target.at.clone());
-        let removed: Vec<Address> = removed.collect();
-        if !removed.is_empty() {
-            tx.hold(&self.options, ns, &removed, Hold::Remove)?;
+        let some = |is_one: &dyn Fn(&Each<'_>) -> bool| -> Vec<Address> {
+            all.iter().filter(|each| is_one(each)).map(|each| each.at.clone()).collect()
+        };
+        for (hold, some) in
+            [(Hold::Insert, some(&|each| each.is_insert())), (Hold::Remove, some(&|each| each.is_removal()))]
+        {
+            if !some.is_empty() {
+                tx.hold(&self.options, ns, &some, hold)?;
+            }
         }
-        let ways: Vec<Way> = statements.iter().map(|statements| statements.way).collect();
+        let sent: Vec<Sent> = statements.iter().map(Statements::sent).collect();
         let command = update_of(ns, statements.into_iter().flat_map(|statements| statements.all));
-        let touches = all.iter().map(|each| each.change.touches()).fold(Fields::none(), |some, more| some.and(&more));
+        let touches = all.iter().map(Each::touches).fold(Fields::none(), |some, more| some.and(&more));
         let answer = self.server.send_prepared_raw(tx, ns, command, &touches).await?;
-        let done = match self.in_order(tx, ns, &at, &ways, &answer, me).await {
+        let done = match self.in_order(tx, ns, &at, &sent, &answer, me).await {
             Ok(done) => done,
             Err(error) => {
                 // The change may have been made, or may still be: it must not be made twice.
@@ -133,18 +197,22 @@ impl Locking {
                 return Err(error);
             }
         };
-        for (each, way) in all[..done.count].iter().zip(&ways) {
-            if let (Some(demanded), Way::Fused) = (&each.as_read, way) {
+        for (each, sent) in all[..done.count].iter().zip(&sent) {
+            tx.note_replacing(each.is_replacement());
+            let Act::Change(changing) = &each.act else {
+                tx.note_own(ns, [&each.at.id]);
+                continue;
+            };
+            if let (Some(demanded), Way::Fused) = (&changing.as_read, sent.way) {
                 tx.reads.settle_as_read(&demanded.as_read);
             }
-            tx.note_replacing(each.is_replacement());
-            tx.note_locked(ns, std::slice::from_ref(each.target.at), each.is_removal());
+            tx.note_locked(ns, std::slice::from_ref(each.at), each.is_removal());
         }
         tx.note_replacing(false);
-        for (claim, at) in claimed.into_iter().zip(&at[..done.count]) {
+        for (claim, each) in claimed.into_iter().zip(&all[..done.count]).filter(|(_, each)| !each.is_insert()) {
             match (claim, &claims) {
                 (Some(claim), _) => claim.keep(),
-                (None, Some(claims)) => claims.took(ns, id_key(&at.id)),
+                (None, Some(claims)) => claims.took(ns, id_key(&each.at.id)),
                 (None, None) => {}
             }
         }
@@ -162,27 +230,35 @@ impl Locking {
         form: Form,
     ) -> Result<(Vec<Statements>, bool)> {
         let collection = self.catalog.admit_writes(ns, me).await?;
-        let (mut count, mut seen) = (0, HashSet::new());
+        let (mut behind, mut seen) = (Vec::new(), HashSet::new());
         for each in all.iter().take(BATCH) {
             // If two documents may be the same one, the answer would not show which statement has
             // changed it.
-            let id = &each.target.at.id;
-            let simple = each.target.terms.is_plain() && tx.is_untouched(ns, id) && seen.insert(coarse_key(id));
-            if !simple || !self.is_all_there_is(&collection, each).await? {
+            let id = &each.at.id;
+            if !tx.is_untouched(ns, id) || !seen.insert(coarse_key(id)) {
                 break;
             }
-            count += 1;
+            let one = match &each.act {
+                Act::Insert(inserting) => Some(Behind { is_rekeyed: false, questions: inserting.questions.clone() }),
+                Act::Change(changing) if changing.target.terms.is_plain() => {
+                    self.behind(&collection, changing, me).await?
+                }
+                Act::Change(_) => None,
+            };
+            let Some(one) = one else { break };
+            behind.push(one);
         }
-        let all = &all[..count];
+        let all = &all[..behind.len()];
         let short = match form {
-            Form::Short => short_statements(all, me)?,
+            Form::Short => short_statements(all, &behind, me)?,
             Form::InTwo => None,
         };
         let mut room = Room::default();
         let statements: Vec<Statements> = match short {
             Some(short) => short,
             None => {
-                let in_two = all.iter().map_while(|each| in_two(each, me).ok().flatten());
+                let in_two =
+                    all.iter().zip(&behind).map_while(|(each, behind)| in_two(each, behind, me).ok().flatten());
                 in_two.take_while(|statements| room.takes(statements)).collect()
             }
         };
@@ -190,14 +266,28 @@ impl Locking {
         Ok((statements, is_full))
     }
 
-    /// Returns true if nothing has to be examined once this change is made.
-    async fn is_all_there_is(&self, collection: &Collection, each: &Each<'_>) -> Result<bool> {
+    /// What has to stand behind the statements of this change. `None`: once it is made, more has to
+    /// be examined than a question can.
+    async fn behind(&self, collection: &Collection, each: &Changing<'_>, me: TxId) -> Result<Option<Behind>> {
         if let Change::Update { update: Update::Replacement(document), .. } = each.change
             && collection.check_words(document).is_err()
         {
-            return Ok(false);
+            return Ok(None);
         }
-        Ok(self.consequences(collection, &each.target, &each.change).await?.are_none())
+        let consequences = self.consequences(collection, &each.target, &each.change).await?;
+        if consequences.are_none() {
+            return Ok(Some(Behind::default()));
+        }
+        let Consequences { touched, may_move: false, worded: false, .. } = consequences else { return Ok(None) };
+        let Change::Update { update, .. } = each.change else { return Ok(None) };
+        if self.catalog.shards.are_routed() {
+            return Ok(None);
+        }
+        let id = &each.target.at.id;
+        let asked = questions_behind(&touched, |fields| given_fields(update, id, fields), me);
+        let Some(asked) = asked else { return Ok(None) };
+        let questions = asked.iter().map(RawDocumentBuf::try_from).collect::<Result<_, _>>()?;
+        Ok(Some(Behind { is_rekeyed: true, questions }))
     }
 
     /// Returns the number of the first documents that were changed, none after them being held.
@@ -206,20 +296,30 @@ impl Locking {
         tx: &mut Transaction,
         ns: &Namespace,
         at: &[Address],
-        ways: &[Way],
+        sent: &[Sent],
         answer: &WriteAnswer,
         me: TxId,
     ) -> Result<Done> {
-        if let Some(done) = of_all(ways, answer) {
+        if let Some(done) = of_all(sent, answer) {
             return Ok(done);
         }
+        refuse_changed_instead(sent, answer, ns)?;
         let mine = self.server.held_among(ns, at, me).await?;
         let held: Vec<bool> = at.iter().map(|at| mine.contains(&OwnKey::of(&at.id))).collect();
-        let done = of_some(ways, &held, answer);
+        let done = of_some(sent, &held, answer);
         if !done.is_all_that_is_held {
             // Whatever of it is held: a document may be stored under an equal `_id` of another
             // type.
-            self.server.give_back(tx, ns, &at[done.count..]).await?;
+            let behind = |is_insert: bool| -> Vec<Address> {
+                let some =
+                    sent.iter().zip(at).skip(done.count).filter(|(one, _)| (one.way == Way::Insert) == is_insert);
+                some.map(|(_, at)| at.clone()).collect()
+            };
+            let (inserted, changed) = (behind(true), behind(false));
+            if !changed.is_empty() {
+                self.server.give_back(tx, ns, &changed).await?;
+            }
+            self.server.take_back_inserts(tx, ns, &inserted).await?;
         }
         // The command was answered: it will not lock them any more.
         at[done.count..].iter().for_each(|at| tx.not_held(ns, at));
@@ -227,44 +327,89 @@ impl Locking {
     }
 }
 
-impl Each<'_> {
+impl<'a> Each<'a> {
+    fn changing(&self) -> Option<&Changing<'a>> {
+        match &self.act {
+            Act::Change(changing) => Some(changing),
+            Act::Insert(_) => None,
+        }
+    }
+
+    fn is_insert(&self) -> bool {
+        self.changing().is_none()
+    }
+
     fn is_removal(&self) -> bool {
-        matches!(self.change, Change::Remove)
+        self.changing().is_some_and(Changing::is_removal)
     }
 
     fn is_replacement(&self) -> bool {
-        matches!(self.change, Change::Update { update: Update::Replacement(_), .. })
+        match &self.act {
+            Act::Change(one) => matches!(one.change, Change::Update { update: Update::Replacement(_), .. }),
+            Act::Insert(inserting) => inserting.is_replacement,
+        }
     }
+
+    fn touches(&self) -> Fields {
+        self.changing().map_or(Fields::All, |one| one.change.touches())
+    }
+}
+
+impl Changing<'_> {
+    fn is_removal(&self) -> bool {
+        matches!(self.change, Change::Remove)
+    }
+}
+
+/// An insert that was carried out and has inserted nothing has changed a document: its statement
+/// could match only one of the same transaction, which has touched none of these before.
+fn refuse_changed_instead(sent: &[Sent], answer: &WriteAnswer, ns: &Namespace) -> Result<()> {
+    let end = answer.errors.first().map_or(usize::MAX, |(place, _)| *place);
+    let carried_out = places_of_inserts(sent).filter(|place| *place < end);
+    if answer.upserted.iter().map(|(place, _)| *place).eq(carried_out) {
+        return Ok(());
+    }
+    let message = format!("an upsert into {ns} changed a document instead of inserting one");
+    Err(Error::new(ErrorKind::Corruption, message))
 }
 
 /// If a committed transaction may have left the document, makes its statement take it over. Returns
 /// that transaction if the document has to be finished before.
 fn taken_over_each(
     statements: &mut Statements,
-    Each { target, change, as_read }: &Each<'_>,
+    Changing { target, change, as_read }: &Changing<'_>,
     me: TxId,
     claim: Option<&Claim<'_>>,
 ) -> Result<Option<TxId>> {
+    // What it takes over becomes the safe version, with other keys perhaps: of those the server has
+    // to be asked apart.
     match (statements.way, statements.all.as_mut_slice()) {
-        (Way::Fused | Way::Remove, [statement]) => {
+        (Way::Fused | Way::Remove, [statement]) if !statements.is_rekeyed => {
             taken_over(statement, target, change, me, claim, conditions_of(as_read.as_ref()))
         }
         _ => Ok(claim.and_then(Claim::left)),
     }
 }
 
-/// One statement for each, as far as one command takes them. `None`: one of them needs two.
-fn short_statements(all: &[Each<'_>], me: TxId) -> Result<Option<Vec<Statements>>> {
+/// One statement for each, and its questions, as far as one command takes them. `None`: one of them
+/// needs two.
+fn short_statements(all: &[Each<'_>], behind: &[Behind], me: TxId) -> Result<Option<Vec<Statements>>> {
     let (mut short, mut room) = (Vec::new(), Room::default());
-    for each in all {
-        if each.change.is_lock() {
+    for (each, behind) in all.iter().zip(behind) {
+        let (way, statement) = match &each.act {
+            Act::Insert(inserting) => (Way::Insert, inserting.statement.clone()),
             // That the document was modified would say nothing but that it was locked.
-            return Ok(None);
-        }
-        let as_read = conditions_of(each.as_read.as_ref());
-        let Some(statement) = statement_of(&each.target, &each.change, me, None, as_read)? else { return Ok(None) };
-        let way = if each.is_removal() { Way::Remove } else { Way::Fused };
-        let statements = Statements { way, all: vec![statement] };
+            Act::Change(one) if one.change.is_lock() => return Ok(None),
+            Act::Change(one) => {
+                let as_read = conditions_of(one.as_read.as_ref());
+                let way = if one.is_removal() { Way::Remove } else { Way::Fused };
+                match statement_of(&one.target, &one.change, me, None, as_read)? {
+                    Some(statement) => (way, statement),
+                    None => return Ok(None),
+                }
+            }
+        };
+        let statements = Statements::new(way, vec![statement], behind);
         if !room.takes(&statements) {
             break;
         }
@@ -278,21 +423,27 @@ fn conditions_of(as_read: Option<&Demanded>) -> &[Exact] {
     as_read.map_or(&[], |demanded| &demanded.conditions)
 }
 
-/// The statements that [`super::one`] sends for a document that it has not locked. `None`:
-/// what the filter says only an index answers.
-fn in_two(Each { target, change, .. }: &Each<'_>, me: TxId) -> Result<Option<Statements>> {
+/// The statements that [`super::one`] sends for a document that it has not locked, and the
+/// questions behind them. `None`: what the filter says only an index answers.
+fn in_two(each: &Each<'_>, behind: &Behind, me: TxId) -> Result<Option<Statements>> {
+    let Changing { target, change, .. } = match &each.act {
+        Act::Change(changing) => changing,
+        Act::Insert(inserting) => {
+            return Ok(Some(Statements::new(Way::Insert, vec![inserting.statement.clone()], behind)));
+        }
+    };
     if target.condition()?.text.is_some() {
         return Ok(None);
     }
     Ok(match change {
         Change::Remove => {
             let removal = statement_of(target, change, me, None, &[])?;
-            removal.map(|statement| Statements { way: Way::Remove, all: vec![statement] })
+            removal.map(|statement| Statements::new(Way::Remove, vec![statement], behind))
         }
         Change::Update { update, array_filters } => {
             let both = target.locked_and_changed(update, *array_filters, me)?;
             let all = both.iter().map(RawDocumentBuf::try_from).collect::<Result<_, _>>()?;
-            Some(Statements { way: Way::InTwo, all })
+            Some(Statements::new(Way::InTwo, all, behind))
         }
     })
 }

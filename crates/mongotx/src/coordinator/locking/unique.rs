@@ -12,7 +12,8 @@
 //!
 //! One read does 2 for all that a statement has placed, and for all indexes together, those with a
 //! collation apart; only where a document is found, one read for each. A few inserts take it along
-//! in the command that places them (`crate::command::placing`).
+//! in the command that places them (`crate::command::placing`), and so does each statement of a
+//! command of several ([`questions_behind`]).
 //!
 //! The other order would let a value in between the read and the placing.
 
@@ -51,6 +52,8 @@ const ROUNDS: usize = 256;
 const MAX_RIVALS: usize = 10_000;
 /// Documents whose keys one command checks.
 const BATCH: usize = 1_000;
+/// Limit of statements behind one that places.
+const QUESTIONS_BEHIND: usize = 4;
 /// Limit of conditions in one check: those of documents whose keys cannot be put together.
 const CONDITIONS: usize = 200;
 
@@ -102,6 +105,29 @@ pub(crate) fn questions(uniques: &[&Unique], documents: &[&Document]) -> Vec<Que
         }));
     }
     questions
+}
+
+/// Step 2 as statements that stand behind the one that places: each fails where another document,
+/// not held by the transaction, has one of the keys in its safe version. `fields`: these fields of
+/// the document as the write leaves it, if that is known. `None`: that is not, or it takes too many
+/// statements.
+pub(crate) fn questions_behind(
+    uniques: &[Unique],
+    fields: impl Fn(&[&str]) -> Option<Document>,
+    me: TxId,
+) -> Option<Vec<Document>> {
+    let all: Vec<&str> = uniques.iter().flat_map(|unique| unique.key.keys()).map(String::as_str).collect();
+    let document = if all.is_empty() { Document::new() } else { fields(&all)? };
+    let asked = questions(&uniques.iter().collect::<Vec<_>>(), &[&document]);
+    if asked.len() > QUESTIONS_BEHIND {
+        return None;
+    }
+    let statement = |Question { condition, collation }| {
+        let mut statement = statement::refuse_others(condition, me);
+        statement.extend(collation.map(|collation| ("collation".to_owned(), collation.into())));
+        statement
+    };
+    Some(asked.into_iter().map(statement).collect())
 }
 
 /// Keeps what transactions write apart from equal keys of unique indexes, pending or committed.

@@ -4,6 +4,7 @@
 mod early;
 mod keys;
 mod together;
+mod unique;
 mod upserts;
 
 use std::time::Duration;

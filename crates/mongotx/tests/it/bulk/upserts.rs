@@ -1,5 +1,5 @@
-//! Upserts by `_id` of a bulk: one command changes the documents that are there, and another
-//! inserts those that are not.
+//! Upserts by `_id` of a bulk: one command changes the documents that are there, and inserts those
+//! that are not.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -27,7 +27,7 @@ fn ids(places: &[(usize, Bson)]) -> Vec<(usize, i32)> {
 }
 
 #[tokio::test]
-async fn upserts_by_id_are_a_question_and_a_command_for_each_kind() {
+async fn upserts_by_id_are_a_question_and_a_command() {
     let (client, coll, mut session) = place().await;
     session.begin().unwrap();
     coll.bulk_write([add(6, 1)]).session(&mut session).await.unwrap();
@@ -38,12 +38,78 @@ async fn upserts_by_id_are_a_question_and_a_command_for_each_kind() {
         assert_eq!(ids(&done.upserted_ids), [(3, 11), (4, 12), (5, 13)]);
     };
     let sent = quiet::commands_of(&client, bulk).await;
-    assert_eq!(sent, BTreeMap::from([("update".to_owned(), 2), ("find".to_owned(), 1)]));
+    assert_eq!(sent, BTreeMap::from([("update".to_owned(), 1), ("find".to_owned(), 1)]));
     // Its own documents now: each takes the way of single ones.
     let done = coll.bulk_write([plus(11), plus(1)]).session(&mut session).await.unwrap();
     assert_eq!((done.matched_count, done.upserted_ids.len()), (2, 0));
     session.commit().await.unwrap();
     assert_eq!(numbers(&client, &coll).await, [3, 2, 2, 1, 1, 2, 2, 1, 1]);
+}
+
+/// Upserts of both kinds in turns, with inserts, changes and removals between them.
+#[tokio::test]
+async fn writes_of_every_kind_are_one_command() {
+    let (client, coll, mut session) = place().await;
+    let insert = |id: i32| WriteModel::InsertOne { document: doc! {"_id": id, "n": 7} };
+    let remove = |id: i32| WriteModel::DeleteOne { filter: doc! {"_id": id} };
+    session.begin().unwrap();
+    coll.bulk_write([add(6, 1)]).session(&mut session).await.unwrap();
+    let bulk = async {
+        let all = [plus(11), plus(1), insert(12), add(2, 5), plus(13), remove(3), plus(4), insert(14)];
+        let done = coll.bulk_write(all).session(&mut session).await.unwrap();
+        assert_eq!((done.matched_count, done.modified_count, done.deleted_count), (3, 3, 1));
+        assert_eq!((done.inserted_count, ids(&done.inserted_ids)), (2, vec![(2, 12), (7, 14)]));
+        assert_eq!(ids(&done.upserted_ids), [(0, 11), (4, 13)]);
+    };
+    let sent = quiet::commands_of(&client, bulk).await;
+    assert_eq!(sent, BTreeMap::from([("update".to_owned(), 1), ("find".to_owned(), 1)]));
+    session.commit().await.unwrap();
+    assert_eq!(numbers(&client, &coll).await, [2, 6, 2, 1, 2, 1, 7, 1, 7]);
+    session.begin().unwrap();
+    coll.bulk_write([add(6, 1)]).session(&mut session).await.unwrap();
+    let inserts = async {
+        assert_eq!(coll.bulk_write([21, 22, 23].map(insert)).session(&mut session).await.unwrap().inserted_count, 3)
+    };
+    assert_eq!(quiet::commands_of(&client, inserts).await, BTreeMap::from([("update".to_owned(), 1)]));
+    session.rollback().await.unwrap();
+    assert_eq!(numbers(&client, &coll).await, [2, 6, 2, 1, 2, 1, 7, 1, 7]);
+}
+
+/// A statement in the middle is refused, matches nothing, or is a duplicate: what stands before it
+/// is done, once, and what was inserted and changed behind it is taken back, or done by itself.
+#[tokio::test]
+async fn writes_of_every_kind_end_at_the_one_that_is_not_done() {
+    let insert = |id: i32| WriteModel::InsertOne { document: doc! {"_id": id, "n": 7} };
+    let no_match = || WriteModel::UpdateOne {
+        filter: doc! {"_id": 2, "n": 99},
+        update: doc! {"$inc": {"n": 1}}.into(),
+        upsert: false,
+    };
+    let refused = || upsert(2, doc! {"$bit": {"n": {"and": "x"}}});
+    for (odd, code) in [(no_match(), None), (insert(5), Some(11_000)), (refused(), Some(2))] {
+        for ordered in [true, false] {
+            let (client, coll, mut session) = place().await;
+            session.begin().unwrap();
+            let all = [plus(11), plus(1), odd.clone(), insert(12), plus(3), plus(13)];
+            let done = coll.bulk_write(all).ordered(ordered).session(&mut session).await;
+            let places: Vec<(usize, i32)> = match &done {
+                Ok(_) => Vec::new(),
+                Err(error) => error.write_errors().iter().map(|error| (error.index, error.code)).collect(),
+            };
+            assert_eq!(places, code.map(|code| (2, code)).into_iter().collect::<Vec<_>>(), "{done:?}");
+            let stops = code.is_some() && ordered;
+            // Nothing of what stands behind it is held.
+            if stops {
+                let other = quiet::connect(quiet::options()).await;
+                let theirs = quiet::through(&other, &coll);
+                theirs.update_one(doc! {"_id": 3}, doc! {"$inc": {"n": 10}}).await.unwrap();
+                theirs.insert_one(&doc! {"_id": 12, "n": 20}).await.unwrap();
+            }
+            session.commit().await.unwrap();
+            let expected: &[i32] = if stops { &[2, 1, 11, 1, 1, 1, 1, 20] } else { &[2, 1, 2, 1, 1, 1, 1, 7, 1] };
+            assert_eq!(numbers(&client, &coll).await, expected, "{ordered} {code:?}");
+        }
+    }
 }
 
 #[tokio::test]

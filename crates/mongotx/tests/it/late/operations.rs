@@ -52,6 +52,13 @@ pub(super) enum Operation {
     UniqueDeleteByKey,
     UniqueBulkByKey,
     UniqueBulkByKeyBehindRival,
+    UniqueBulkOfKeys,
+    UniqueBulkOfKeysRefused,
+    UniqueBulkOfKeysBehindRival,
+    UniqueBulkOfReplacements,
+    UniqueBulkUpserts,
+    UniqueBulkUpsertsRefused,
+    UniqueBulkUpsertsByKey,
     Find,
     FindById,
     FindOwn,
@@ -69,7 +76,7 @@ pub(super) enum Operation {
 use Operation::*;
 
 impl Operation {
-    pub(super) const ALL: [Self; 56] = [
+    pub(super) const ALL: [Self; 63] = [
         InsertOne,
         InsertMany,
         InsertManyRefused,
@@ -114,6 +121,13 @@ impl Operation {
         UniqueDeleteByKey,
         UniqueBulkByKey,
         UniqueBulkByKeyBehindRival,
+        UniqueBulkOfKeys,
+        UniqueBulkOfKeysRefused,
+        UniqueBulkOfKeysBehindRival,
+        UniqueBulkOfReplacements,
+        UniqueBulkUpserts,
+        UniqueBulkUpsertsRefused,
+        UniqueBulkUpsertsByKey,
         Find,
         FindById,
         FindOwn,
@@ -149,6 +163,7 @@ impl Operation {
                 | BulkInTwoStatementsBehindRival
                 | BulkUpsertsBehindRival
                 | UniqueBulkByKeyBehindRival
+                | UniqueBulkOfKeysBehindRival
         )
     }
 
@@ -162,6 +177,7 @@ impl Operation {
             InsertOne | UpsertById | UniqueInsertOne | UniqueInsertOneRefused => 7,
             InsertMany | InsertManyRefused | UniqueInsertManyRefused => 8,
             BulkUpserts | BulkUpsertsOfReplacements | BulkUpsertsBehindRival => 8,
+            UniqueBulkUpserts | UniqueBulkUpsertsRefused => 8,
             _ => 3,
         }
     }
@@ -314,9 +330,44 @@ impl Operation {
                 };
                 coll.bulk_write([1, 2, 3, 4].map(add)).session(session).await.map(drop)
             }
+            UniqueBulkOfKeys | UniqueBulkOfKeysRefused | UniqueBulkOfKeysBehindRival | UniqueBulkOfReplacements => {
+                self.change_keys(coll, session).await
+            }
+            UniqueBulkUpserts | UniqueBulkUpsertsRefused | UniqueBulkUpsertsByKey => {
+                self.upsert_keys(coll, session).await
+            }
             UniqueDeleteByKey => coll.delete_one(doc! {"k": 30}).session(session).await.map(drop),
             _ => coll.update_one(third, set(40)).session(session).await.map(drop),
         }
+    }
+
+    /// Gives the documents 1 to 4 other keys; of the refused ones, the third gets that of document 6.
+    async fn change_keys(self, coll: &Collection<Document>, session: &mut Session) -> Result<()> {
+        let key = |id: i32| if self == UniqueBulkOfKeysRefused && id == 3 { 60 } else { 10 * id + 1 };
+        let change = |id: i32| match self {
+            UniqueBulkOfReplacements => {
+                WriteModel::ReplaceOne { filter: doc! {"_id": id}, replacement: doc! {"k": key(id)}, upsert: false }
+            }
+            _ => {
+                let update = doc! {"$set": {"k": key(id)}}.into();
+                WriteModel::UpdateOne { filter: doc! {"_id": id}, update, upsert: false }
+            }
+        };
+        coll.bulk_write([1, 2, 3, 4].map(change)).session(session).await.map(drop)
+    }
+
+    /// Upserts documents that are not there, and then some that are; of the refused ones, the
+    /// second has the key of document 6.
+    async fn upsert_keys(self, coll: &Collection<Document>, session: &mut Session) -> Result<()> {
+        let upsert = |id: i32| {
+            let key = if self == UniqueBulkUpsertsRefused && id == 8 { 60 } else { 10 * id };
+            let (filter, update) = match self {
+                UniqueBulkUpsertsByKey => (doc! {"k": key}, doc! {"$setOnInsert": {"_id": id}, "$inc": {"n": 1}}),
+                _ => (doc! {"_id": id}, doc! {"$setOnInsert": {"k": key}, "$inc": {"n": 1}}),
+            };
+            WriteModel::UpdateOne { filter, update: update.into(), upsert: true }
+        };
+        coll.bulk_write([7, 8, 9, 1, 2, 3].map(upsert)).session(session).await.map(drop)
     }
 
     async fn read(self, coll: &Collection<Document>, session: &mut Session) -> Result<()> {
