@@ -252,7 +252,7 @@ async fn first_statements(
     if operations.len() < 2 || !core.catalog.shard_key(ns).await?.is_empty() || tx.has_read_locks(ns) {
         return Ok(Together::default());
     }
-    let mut run = Vec::new();
+    let (mut run, mut inserted_bytes) = (Vec::new(), 0);
     for (place, operation) in (place..).zip(operations).take(TOGETHER) {
         if operation.check().is_err() {
             break;
@@ -260,12 +260,17 @@ async fn first_statements(
         let is_there = there.is_there(place);
         if is_there == Some(false) || matches!(operation, Operation::Insert(_)) {
             let Some((id, inserting)) = upserts::inserting(core, tx, ns, operation).await? else { break };
+            // What the command has no room for is not kept in memory until it is seen.
+            inserted_bytes += inserting.statement.as_bytes().len();
+            if inserted_bytes > insert::BATCH_BYTES {
+                break;
+            }
             run.push(Write::Insert(id, inserting));
             continue;
         }
         let Some(statement) = statement_of(operation, is_there == Some(true)) else { break };
         match named(core, tx, ns, &statement).await? {
-            Some(named) if named.is_by_key() && !how.by_key => break,
+            Some(Named::Key(None)) if !how.by_key => break,
             Some(named) => run.push(Write::Change(named, statement)),
             None => break,
         }
@@ -367,12 +372,6 @@ enum Named {
     /// Named by a value for each field of a unique index, and perhaps for other fields. The `_id`
     /// is there if the transaction has read the document.
     Key(Option<Bson>),
-}
-
-impl Named {
-    fn is_by_key(&self) -> bool {
-        matches!(self, Self::Key(_))
-    }
 }
 
 async fn named(core: &Core, tx: &Transaction, ns: &Namespace, command: &Statement<'_>) -> Result<Option<Named>> {

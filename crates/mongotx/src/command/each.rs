@@ -24,11 +24,11 @@ use std::{
     sync::Arc,
 };
 
-use bson::{Bson, Document, RawBson, doc};
+use bson::{Bson, Document, RawBson, doc, oid::ObjectId};
 use sd2v::{
     filter::{is_only_id, pinned_ids},
     statement, unheld,
-    update::Update,
+    update::{Update, given_fields, upserted_fields},
 };
 
 use super::{
@@ -40,7 +40,9 @@ use super::{
     write_commands::{DeleteCommand, Operation, UpdateCommand},
 };
 use crate::{
-    coordinator::{Core, asked::own_key::OwnKey, catalog::Collection, server::WriteAnswer},
+    coordinator::{
+        Core, asked::own_key::OwnKey, catalog::Collection, locking::unique::can_be_asked_behind, server::WriteAnswer,
+    },
     error::{Error, ErrorKind, Result},
     options::Namespace,
 };
@@ -131,10 +133,12 @@ pub(crate) async fn write_first(
     };
     let is_trusted = line.as_ref().is_some_and(|(_, is_trusted)| *is_trusted);
     let Some(mut batch) = Batch::of(&collection, operations, ordered, is_trusted) else {
-        // The transaction takes connections of its own.
-        drop(line);
-        let keyed =
-            operations.iter().take(TRANSACTION).take_while(|operation| is_keyed(&collection, operation)).count();
+        // The transaction takes connections of its own, and is no write outside transactions.
+        drop((line, admitted));
+        let most = TRANSACTION.min(core.options.max_documents);
+        let is_routed = core.catalog.shards.are_routed();
+        let is_keyed = |operation: &&Operation| !is_routed && is_keyed(&collection, operation);
+        let keyed = operations.iter().take(most).take_while(is_keyed).count();
         return Ok(Box::pin(write_in_transaction(core, ns, &operations[..keyed], ordered)).await);
     };
     let command = batch.kind.command(ns, std::mem::take(&mut batch.statements), ordered);
@@ -153,9 +157,10 @@ pub(crate) async fn write_first(
     }
 }
 
-/// Returns true if the write is a transaction because it may change values of a unique index, and
-/// names its document by `_id`, or by a key of such an index. (Inserts are a bulk of their own:
-/// [`super::insert`].)
+/// Returns true if the write is a transaction because it may change values of a unique index, names
+/// its document by `_id` or by a key of such an index, and says the values itself, so that it can go
+/// with others. One that cannot would be a transaction of one document among many that stay locked
+/// meanwhile. (Inserts are a bulk of their own: [`super::insert`].)
 fn is_keyed(collection: &Collection, operation: &Operation) -> bool {
     let Operation::Update(command) = operation else { return false };
     let UpdateCommand { filter, update, multi, upsert, array_filters, terms, .. } = &**command;
@@ -164,8 +169,20 @@ fn is_keyed(collection: &Collection, operation: &Operation) -> bool {
         && collection.watch.is_none()
         && collection.needs_transaction((!upsert).then_some(update))
         && (only_id(filter).is_some() || is_values(filter) && collection.is_pinned_by(filter))
+        && says_its_keys(collection, command)
         && operation.check().is_ok()
         && command.check_upsert().is_ok()
+}
+
+/// Returns true if the values of unique indexes that the update gives its document are known before,
+/// whether an upsert finds one or inserts it.
+fn says_its_keys(collection: &Collection, UpdateCommand { filter, update, upsert, .. }: &UpdateCommand) -> bool {
+    let id = Bson::ObjectId(ObjectId::new());
+    let changed = |fields: &[&str]| given_fields(update, &id, fields);
+    let inserted = |fields: &[&str]| upserted_fields(filter, update, &id, fields);
+    !collection.has_words()
+        && can_be_asked_behind(&collection.uniques_touched(update), changed)
+        && (!upsert || can_be_asked_behind(&collection.uniques, inserted))
 }
 
 /// Carries the writes out as one transaction, which fails at once where a rival is in the way. Then
@@ -190,7 +207,8 @@ async fn write_in_transaction(
         }
         // Alone, each has a way to an answer, or to an error that names it.
         Ok(None) => FirstWrites::default(),
-        Err(error) if error.kind() != ErrorKind::Indeterminate => {
+        // By these it is certain that nothing was done.
+        Err(error) if matches!(error.kind(), ErrorKind::Conflict | ErrorKind::Expired) => {
             tracing::debug!(%error, "writes of several documents could not be one transaction");
             FirstWrites::default()
         }

@@ -2,7 +2,7 @@
 //! distinguishes a document that is held from one that is not there, and nothing that is held is
 //! changed.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use bson::{Document, doc};
 use mongotx::{
@@ -12,6 +12,7 @@ use mongotx::{
 
 use crate::quiet::{self, Gate, commands_of};
 
+const LIMIT: Duration = Duration::from_secs(60);
 /// Documents of this `_id` that are not there.
 const ABSENT: i32 = 99;
 
@@ -195,13 +196,83 @@ async fn what_has_to_be_carried_out_alone_is_not_taken() {
     coll.create_index(IndexModel::new(doc! {"n": 1}).unique(true)).await.unwrap();
     assert_eq!(coll.write_first(&[insert(11), insert(12)], true).await.unwrap().taken, 0);
     // Updates are a transaction of their own then, in which each is refused or done by itself.
-    let first = coll.write_first(&[update(11), update(12), delete(1)], true).await.unwrap();
+    let set = |id: i32, upsert: bool| {
+        let update = doc! {"$set": {"n": 1}}.into();
+        WriteModel::UpdateOne { filter: doc! {"_id": id}, update, upsert }
+    };
+    let first = coll.write_first(&[set(11, false), set(12, false), delete(1)], true).await.unwrap();
     assert_eq!((first.taken, first.result.matched_count, first.not_done.len()), (2, 0, 0));
     for (ordered, taken) in [(true, 1), (false, 2)] {
         // Document 1 has the value.
-        let first = coll.write_first(&[upsert(11), upsert(12)], ordered).await.unwrap();
+        let first = coll.write_first(&[set(11, true), set(12, true)], ordered).await.unwrap();
         let codes: Vec<Option<i32>> = first.not_done.values().map(|error| error.as_ref()?.code()).collect();
         assert_eq!((first.taken, codes), (taken, vec![Some(11_000); taken]));
     }
     assert_eq!(coll.write_first(&[delete(1), delete(2)], true).await.unwrap().result.deleted_count, 2);
+}
+
+/// Carries out all of the writes, the first ones together as often as that can be, and answers how
+/// many commands of several that were.
+async fn carry_out(coll: &Collection<Document>, all: &[WriteModel]) -> usize {
+    let (mut done, mut together) = (0, 0);
+    while done < all.len() {
+        let first = coll.write_first(&all[done..], true).await.unwrap();
+        assert!(first.failed.is_none() && first.not_done.is_empty(), "{first:?}");
+        match first.taken {
+            0 => {
+                coll.bulk_write(all[done..=done].to_vec()).await.unwrap();
+                done += 1;
+            }
+            taken => {
+                together += 1;
+                done += taken;
+            }
+        }
+    }
+    together
+}
+
+fn set_key(id: i32, k: i32) -> WriteModel {
+    let update = doc! {"$set": {"k": k}}.into();
+    WriteModel::UpdateOne { filter: doc! {"_id": id}, update, upsert: false }
+}
+
+async fn keys_of(coll: &Collection<Document>) -> Vec<i32> {
+    stored(coll).await.values().map(|stored| stored.get_i32("k").unwrap()).collect()
+}
+
+/// A client whose transactions hold few documents carries out all the same what one after the other
+/// would be carried out.
+#[tokio::test]
+async fn no_more_go_together_than_a_transaction_may_hold() {
+    let client = quiet::connect(ClientOptions { max_documents: 3, ..quiet::options() }).await;
+    let coll = quiet::collection(&client, 0).await;
+    coll.create_index(IndexModel::new(doc! {"k": 1}).unique(true)).await.unwrap();
+    for id in 1..=8 {
+        coll.insert_one(&doc! {"_id": id, "k": id}).await.unwrap();
+    }
+    let all: Vec<WriteModel> = (1..=8).map(|id| set_key(id, 100 + id)).collect();
+    assert!(carry_out(&coll, &all).await > 1);
+    assert!(client.flush(LIMIT).await);
+    assert_eq!(keys_of(&coll).await, (101..=108).collect::<Vec<_>>());
+}
+
+/// Such a write needs a look at its document, and others would be locked as long.
+#[tokio::test]
+async fn keys_that_depend_on_their_documents_are_changed_alone() {
+    let client = quiet::connect(quiet::options()).await;
+    let coll = quiet::collection(&client, 0).await;
+    coll.create_index(IndexModel::new(doc! {"k": 1}).unique(true)).await.unwrap();
+    for id in 1..=4 {
+        coll.insert_one(&doc! {"_id": id, "k": 10 * id}).await.unwrap();
+    }
+    let add = |id: i32| {
+        let update = doc! {"$inc": {"k": 1}}.into();
+        WriteModel::UpdateOne { filter: doc! {"_id": id}, update, upsert: false }
+    };
+    assert_eq!(carry_out(&coll, &[add(1), add(2), add(3)]).await, 0);
+    // Those before it go together still.
+    assert_eq!(carry_out(&coll, &[set_key(1, 1), set_key(2, 2), add(3), add(4)]).await, 1);
+    assert!(client.flush(LIMIT).await);
+    assert_eq!(keys_of(&coll).await, [1, 2, 32, 41]);
 }

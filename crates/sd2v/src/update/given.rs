@@ -34,7 +34,7 @@ enum Source<'a> {
 pub fn given_fields(update: &Update, id: &Bson, fields: &[&str]) -> Option<Document> {
     let operators = match update {
         Update::Operators(operators) => operators,
-        Update::Replacement(replacement) => return Some(replaced(replacement, id)),
+        Update::Replacement(replacement) => return Some(replaced(replacement, id, fields)),
         Update::Pipeline(_) => return None,
     };
     let mut given = Document::new();
@@ -54,7 +54,7 @@ pub fn given_fields(update: &Update, id: &Bson, fields: &[&str]) -> Option<Docum
 pub fn upserted_fields(filter: &Document, update: &Update, id: &Bson, fields: &[&str]) -> Option<Document> {
     let operators = match update {
         Update::Operators(operators) => operators,
-        Update::Replacement(replacement) => return Some(replaced(replacement, id)),
+        Update::Replacement(replacement) => return Some(replaced(replacement, id, fields)),
         Update::Pipeline(_) => return None,
     };
     let mut given = Document::new();
@@ -73,8 +73,12 @@ pub fn upserted_fields(filter: &Document, update: &Update, id: &Bson, fields: &[
     Some(given)
 }
 
-fn replaced(replacement: &Document, id: &Bson) -> Document {
-    let mut document = replacement.clone();
+/// What a replacement has in these fields, whose names may be paths, and its `_id`.
+fn replaced(replacement: &Document, id: &Bson, fields: &[&str]) -> Document {
+    let mut document = Document::new();
+    for field in fields.iter().map(|field| head(field)) {
+        document.extend(replacement.get(field).map(|value| (field.to_owned(), value.clone())));
+    }
     document.insert("_id", id.clone());
     document
 }

@@ -116,18 +116,25 @@ pub(crate) fn questions_behind(
     fields: impl Fn(&[&str]) -> Option<Document>,
     me: TxId,
 ) -> Option<Vec<Document>> {
-    let all: Vec<&str> = uniques.iter().flat_map(|unique| unique.key.keys()).map(String::as_str).collect();
-    let document = if all.is_empty() { Document::new() } else { fields(&all)? };
-    let asked = questions(&uniques.iter().collect::<Vec<_>>(), &[&document]);
-    if asked.len() > QUESTIONS_BEHIND {
-        return None;
-    }
+    let asked = asked_behind(uniques, fields)?;
     let statement = |Question { condition, collation }| {
         let mut statement = statement::refuse_others(condition, me);
         statement.extend(collation.map(|collation| ("collation".to_owned(), collation.into())));
         statement
     };
     Some(asked.into_iter().map(statement).collect())
+}
+
+/// Returns true if [`questions_behind`] answers some, or that none are needed.
+pub(crate) fn can_be_asked_behind(uniques: &[Unique], fields: impl Fn(&[&str]) -> Option<Document>) -> bool {
+    asked_behind(uniques, fields).is_some()
+}
+
+fn asked_behind(uniques: &[Unique], fields: impl Fn(&[&str]) -> Option<Document>) -> Option<Vec<Question>> {
+    let all: Vec<&str> = uniques.iter().flat_map(|unique| unique.key.keys()).map(String::as_str).collect();
+    let document = if all.is_empty() { Document::new() } else { fields(&all)? };
+    let asked = questions(&uniques.iter().collect::<Vec<_>>(), &[&document]);
+    (asked.len() <= QUESTIONS_BEHIND).then_some(asked)
 }
 
 /// Keeps what transactions write apart from equal keys of unique indexes, pending or committed.
