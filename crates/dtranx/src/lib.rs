@@ -18,6 +18,7 @@ pub mod backup;
 pub mod client;
 pub mod cluster;
 pub mod core;
+mod damage;
 mod folders;
 pub mod log;
 #[cfg(test)]

@@ -6,11 +6,14 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use super::Content;
-use crate::core::{Epoch, Key, Value};
+use crate::core::{Epoch, Key, ServerId, Value};
 use crate::wire::{FRAME_LIMIT_BYTES, WireError, decode, encode, next_frame};
 
 const MAGIC: &str = "dtranx backup";
 const VERSION: u16 = 1;
+/// Version of a file that is no backup of a whole cluster as of one moment. Programs that know the
+/// other version only refuse it.
+const SALVAGED_VERSION: u16 = 2;
 /// Number of bytes at which a piece is written.
 const PIECE_BYTES: usize = 1 << 20;
 const CHUNK_BYTES: usize = 64 << 10;
@@ -31,6 +34,17 @@ enum Piece {
         items: u64,
         bytes: u64,
     },
+    /// Second in a file of the other version.
+    Salvaged(Mark),
+    /// Items whose newest values may be others, behind those that are sure.
+    Uncertain(Vec<(Key, Value)>),
+}
+
+/// Mark of a file with what was salvaged of one server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+pub struct Mark {
+    /// The server.
+    pub server: ServerId,
 }
 
 /// Errors of a backup's file.
@@ -44,7 +58,7 @@ pub enum BackupError {
     #[error("this is no backup of dtranx")]
     Stranger,
     /// The backup was made by another version of the program.
-    #[error("the backup has version {found}; this program reads version {VERSION}")]
+    #[error("the backup has version {found}; this program reads versions {VERSION} and {SALVAGED_VERSION}")]
     Version {
         /// Version of the format in the file.
         found: u16,
@@ -65,31 +79,44 @@ pub enum BackupError {
     },
 }
 
-pub(super) struct Writer<W> {
+/// Writes a backup, item by item, in the order of their keys.
+pub(crate) struct Writer<W> {
     file: W,
     piece: Vec<(Key, Value)>,
     piece_bytes: usize,
     content: Content,
+    is_uncertain: bool,
 }
 
 impl<W: Write> Writer<W> {
-    pub(super) fn begin(file: W, cluster: &str, epoch: Epoch) -> Result<Self, BackupError> {
-        let mut writer = Self { file, piece: Vec::new(), piece_bytes: 0, content: Content::default() };
+    /// Begins a file; `mark` says that it is no backup of a whole cluster.
+    pub(crate) fn begin(file: W, cluster: &str, epoch: Epoch, mark: Option<Mark>) -> Result<Self, BackupError> {
+        let content = Content::default();
+        let mut writer = Self { file, piece: Vec::new(), piece_bytes: 0, content, is_uncertain: false };
         let (magic, cluster) = (MAGIC.to_owned(), cluster.to_owned());
-        writer.write(&Piece::Begin { magic, version: VERSION, cluster, epoch })?;
+        let version = if mark.is_some() { SALVAGED_VERSION } else { VERSION };
+        writer.write(&Piece::Begin { magic, version, cluster, epoch })?;
+        if let Some(mark) = mark {
+            writer.write(&Piece::Salvaged(mark))?;
+        }
         Ok(writer)
     }
 
-    pub(super) fn add(&mut self, item: (Key, Value)) -> Result<(), BackupError> {
-        let bytes = item.0.as_bytes().len() + item.1.as_bytes().len();
-        self.content.items += 1;
-        self.content.bytes += bytes as u64;
-        self.piece_bytes += bytes;
+    /// What follows is uncertain; its keys begin anew.
+    pub(crate) fn begin_uncertain(&mut self) -> Result<(), BackupError> {
+        self.write_items()?;
+        self.is_uncertain = true;
+        Ok(())
+    }
+
+    pub(crate) fn add(&mut self, item: (Key, Value)) -> Result<(), BackupError> {
+        self.content.count(&item.0, &item.1);
+        self.piece_bytes += item.0.as_bytes().len() + item.1.as_bytes().len();
         self.piece.push(item);
         if self.piece_bytes >= PIECE_BYTES { self.write_items() } else { Ok(()) }
     }
 
-    pub(super) fn end(mut self) -> Result<Content, BackupError> {
+    pub(crate) fn end(mut self) -> Result<Content, BackupError> {
         self.write_items()?;
         let Content { items, bytes } = self.content;
         self.write(&Piece::End { items, bytes })?;
@@ -100,7 +127,11 @@ impl<W: Write> Writer<W> {
     fn write_items(&mut self) -> Result<(), BackupError> {
         self.piece_bytes = 0;
         let items = std::mem::take(&mut self.piece);
-        if items.is_empty() { Ok(()) } else { self.write(&Piece::Items(items)) }
+        match items {
+            items if items.is_empty() => Ok(()),
+            items if self.is_uncertain => self.write(&Piece::Uncertain(items)),
+            items => self.write(&Piece::Items(items)),
+        }
     }
 
     fn write(&mut self, piece: &Piece) -> Result<(), BackupError> {
@@ -115,37 +146,73 @@ pub(super) struct Reader<R> {
     bytes: Vec<u8>,
     /// Offset at which `bytes` begin in the file.
     at: u64,
+    /// What was read so far, and how much of it is uncertain.
     content: Content,
+    uncertain: Content,
+    mark: Option<Mark>,
+}
+
+/// Items of one piece.
+pub(super) struct Items {
+    pub(super) items: Vec<(Key, Value)>,
+    pub(super) is_uncertain: bool,
 }
 
 impl<R: Read> Reader<R> {
     pub(super) fn begin(file: R) -> Result<Self, BackupError> {
-        let mut reader = Self { file, bytes: Vec::new(), at: 0, content: Content::default() };
+        let (content, uncertain) = Default::default();
+        let mut reader = Self { file, bytes: Vec::new(), at: 0, content, uncertain, mark: None };
         match reader.piece() {
             Ok(Piece::Begin { magic, version: VERSION, .. }) if magic == MAGIC => Ok(reader),
+            Ok(Piece::Begin { magic, version: SALVAGED_VERSION, .. }) if magic == MAGIC => reader.marked(),
             Ok(Piece::Begin { magic, version, .. }) if magic == MAGIC => Err(BackupError::Version { found: version }),
             Err(error @ BackupError::Io(_)) => Err(error),
             _ => Err(BackupError::Stranger),
         }
     }
 
+    fn marked(mut self) -> Result<Self, BackupError> {
+        let at = self.at;
+        match self.piece()? {
+            Piece::Salvaged(mark) => Ok(Self { mark: Some(mark), ..self }),
+            _ => Err(BackupError::Damaged { at, what: "it does not say what it is".to_owned() }),
+        }
+    }
+
     /// The next items, in the order of their keys; `None` at the end, when all are there.
-    pub(super) fn next(&mut self) -> Result<Option<Vec<(Key, Value)>>, BackupError> {
+    pub(super) fn next(&mut self) -> Result<Option<Items>, BackupError> {
         let at = self.at;
         let damaged = |what: String| BackupError::Damaged { at, what };
         match self.piece()? {
-            Piece::Items(items) => {
-                self.content.items += items.len() as u64;
-                let bytes = |(key, value): &(Key, Value)| key.as_bytes().len() + value.as_bytes().len();
-                self.content.bytes += items.iter().map(bytes).sum::<usize>() as u64;
-                Ok(Some(items))
-            }
+            Piece::Items(items) => Ok(Some(self.counted(items, false))),
+            Piece::Uncertain(items) if self.mark.is_some() => Ok(Some(self.counted(items, true))),
             Piece::End { items, bytes } if self.content == (Content { items, bytes }) => Ok(None),
             Piece::End { items, .. } => {
                 Err(damaged(format!("it should have {items} items, and has {}", self.content.items)))
             }
             Piece::Begin { .. } => Err(damaged("it begins anew".to_owned())),
+            Piece::Salvaged(_) | Piece::Uncertain(_) => Err(damaged("it is out of its place".to_owned())),
         }
+    }
+
+    fn counted(&mut self, items: Vec<(Key, Value)>, is_uncertain: bool) -> Items {
+        for (key, value) in &items {
+            self.content.count(key, value);
+            if is_uncertain {
+                self.uncertain.count(key, value);
+            }
+        }
+        Items { items, is_uncertain }
+    }
+
+    /// Mark of a file that is no backup of a whole cluster.
+    pub(super) const fn mark(&self) -> Option<Mark> {
+        self.mark
+    }
+
+    /// How much of what was read is uncertain.
+    pub(super) const fn uncertain(&self) -> Content {
+        self.uncertain
     }
 
     pub(super) const fn content(&self) -> Content {
@@ -182,7 +249,7 @@ mod tests {
 
     fn file() -> Vec<u8> {
         let mut file = Vec::new();
-        let mut writer = Writer::begin(&mut file, "bank", Epoch(5)).unwrap();
+        let mut writer = Writer::begin(&mut file, "bank", Epoch(5), None).unwrap();
         for number in 0..ITEMS {
             let value = vec![number as u8; 10_000];
             writer.add((Key::new(format!("{number:03}")).unwrap(), Value::new(value).unwrap())).unwrap();
@@ -195,7 +262,7 @@ mod tests {
         let mut reader = Reader::begin(file)?;
         let mut items = Vec::new();
         while let Some(some) = reader.next()? {
-            items.extend(some);
+            items.extend(some.items);
         }
         Ok(items)
     }

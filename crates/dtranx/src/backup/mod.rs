@@ -13,10 +13,11 @@ use bytes::Bytes;
 use thiserror::Error;
 
 use crate::client::{Client, Error as ClientError, Snapshot};
-use crate::core::{Key, KeyRange, Value};
+use crate::core::{Key, KeyRange, ServerId, Value};
 
-pub use file::BackupError;
-use file::{Reader, Writer};
+use file::Reader;
+pub(crate) use file::Writer;
+pub use file::{BackupError, Mark};
 
 /// Number of items that one request reads.
 const PAGE_ITEMS: usize = 2_000;
@@ -32,6 +33,36 @@ pub struct Content {
     pub items: u64,
     /// Bytes of their keys and values.
     pub bytes: u64,
+}
+
+impl Content {
+    /// Counts an item.
+    pub(crate) fn count(&mut self, key: &Key, value: &Value) {
+        self.items += 1;
+        self.bytes += (key.as_bytes().len() + value.as_bytes().len()) as u64;
+    }
+}
+
+/// A backup that was read to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Checked {
+    /// All of it.
+    pub content: Content,
+    /// Mark of a file that is no backup of a whole cluster.
+    pub mark: Option<Mark>,
+    /// How much of it is uncertain: another value may be newer, or the key may have been deleted.
+    pub uncertain: Content,
+}
+
+/// What may be restored, and into what.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RestoreOptions {
+    /// Restores into a cluster that has keys: those of the file are replaced, others stay.
+    pub replaces: bool,
+    /// Restores what was salvaged of one server, too.
+    pub salvaged: bool,
+    /// Restores uncertain items, too.
+    pub uncertain: bool,
 }
 
 /// Reason why a backup was not made or not restored.
@@ -50,6 +81,12 @@ pub enum Failure {
         /// The first key that the cluster has.
         key: Key,
     },
+    /// The file is no backup of a whole cluster.
+    #[error("this was salvaged of server {server}: it may be damaged, and has the keys of one server only")]
+    Salvaged {
+        /// The server.
+        server: ServerId,
+    },
 }
 
 /// Writes everything that a snapshot has.
@@ -57,7 +94,7 @@ pub enum Failure {
 /// # Errors
 /// A server does not answer, or keeps the snapshot no longer; the file cannot be written.
 pub fn backup(snapshot: &Snapshot, cluster: &str, file: impl Write) -> Result<Content, Failure> {
-    let mut writer = Writer::begin(file, cluster, snapshot.epoch())?;
+    let mut writer = Writer::begin(file, cluster, snapshot.epoch(), None)?;
     let mut rest = Some(KeyRange::all());
     while let Some(range) = rest {
         let found = snapshot.scan(&range, PAGE_ITEMS)?;
@@ -80,26 +117,48 @@ fn item(key: Bytes, value: Bytes) -> Result<(Key, Value), Failure> {
 ///
 /// # Errors
 /// The file cannot be read, or is damaged, or was cut off.
-pub fn check(file: impl Read) -> Result<Content, BackupError> {
+pub fn check(file: impl Read) -> Result<Checked, BackupError> {
     let mut reader = Reader::begin(file)?;
     while reader.next()?.is_some() {}
-    Ok(reader.content())
+    Ok(Checked { content: reader.content(), mark: reader.mark(), uncertain: reader.uncertain() })
 }
 
-/// Writes everything that a backup has into a cluster, a few hundred items at once: readers may see
-/// a part of it. The file should have been checked: what is restored before damage is found stays.
+/// Gives all items of a backup to `see`, with whether they are uncertain.
 ///
 /// # Errors
-/// The file cannot be read or is damaged; a transaction is not committed; the cluster has keys,
-/// unless `replaces`.
-pub fn restore(client: &Client, file: impl Read, replaces: bool) -> Result<Content, Failure> {
-    if !replaces && let Some((key, _)) = client.scan(&KeyRange::all(), 1)?.items.into_iter().next() {
+/// As for [`check`]; `see` has seen what is before the damage then.
+pub fn items(file: impl Read, mut see: impl FnMut(Key, Value, bool)) -> Result<(), BackupError> {
+    let mut reader = Reader::begin(file)?;
+    while let Some(piece) = reader.next()? {
+        piece.items.into_iter().for_each(|(key, value)| see(key, value, piece.is_uncertain));
+    }
+    Ok(())
+}
+
+/// Writes what a backup has into a cluster, a few hundred items at once: readers may see a part of
+/// it. The file should have been checked: what is restored before damage is found stays. Returns
+/// what was written.
+///
+/// # Errors
+/// The file cannot be read or is damaged; a transaction is not committed; the cluster has keys, or
+/// the file was salvaged, unless the options say otherwise.
+pub fn restore(client: &Client, file: impl Read, options: RestoreOptions) -> Result<Content, Failure> {
+    let mut reader = Reader::begin(file)?;
+    if let Some(Mark { server }) = reader.mark().filter(|_| !options.salvaged) {
+        return Err(Failure::Salvaged { server });
+    }
+    if !options.replaces
+        && let Some((key, _)) = client.scan(&KeyRange::all(), 1)?.items.into_iter().next()
+    {
         return Err(Failure::NotEmpty { key: Key::new(key).map_err(ClientError::from)? });
     }
-    let mut reader = Reader::begin(file)?;
-    let (mut batch, mut bytes) = (Vec::new(), 0);
-    while let Some(items) = reader.next()? {
-        for (key, value) in items {
+    let (mut batch, mut bytes, mut restored) = (Vec::new(), 0, Content::default());
+    while let Some(piece) = reader.next()? {
+        if piece.is_uncertain && !options.uncertain {
+            continue;
+        }
+        for (key, value) in piece.items {
+            restored.count(&key, &value);
             bytes += key.as_bytes().len() + value.as_bytes().len();
             batch.push((key, value));
             if batch.len() >= BATCH_ITEMS || bytes >= BATCH_BYTES {
@@ -109,7 +168,7 @@ pub fn restore(client: &Client, file: impl Read, replaces: bool) -> Result<Conte
         }
     }
     put(client, &batch)?;
-    Ok(reader.content())
+    Ok(restored)
 }
 
 fn put(client: &Client, items: &[(Key, Value)]) -> Result<(), ClientError> {

@@ -126,6 +126,23 @@ fn lock(folder: &Path) -> Result<File> {
     let path = folder.join(LOCK);
     let file = OpenOptions::new().write(true).create(true).truncate(false).open(&path);
     let file = file.map_err(|source| LogError::io("open", &shown(&path), source))?;
+    acquire(file, folder)
+}
+
+/// Locks a folder of which nothing is to be changed, as its server does. `None`: there is no file
+/// to be locked, so that no server uses the folder.
+pub(crate) fn lock_to_read(folder: &Path) -> Result<Option<File>> {
+    let path = folder.join(LOCK);
+    match File::open(&path) {
+        Ok(file) => acquire(file, folder).map(Some),
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(None),
+        Err(source) => Err(LogError::io("open", &shown(&path), source)),
+    }
+}
+
+/// Waits a moment for a lock.
+fn acquire(file: File, folder: &Path) -> Result<File> {
+    let path = folder.join(LOCK);
     let mut left = LOCK_ATTEMPTS;
     loop {
         left -= 1;

@@ -14,6 +14,9 @@ const MAGIC: [u8; 8] = *b"DTRX-GCL";
 const HALF_BYTES: usize = 64 * 1024;
 const HALF_HEADER_BYTES: usize = 56;
 
+/// Size of the file, in bytes.
+pub(super) const FILE_BYTES: u64 = 2 * HALF_BYTES as u64;
+
 /// Length of the longest state that fits, in bytes.
 pub const GC_PAYLOAD_LIMIT_BYTES: usize = HALF_BYTES - HALF_HEADER_BYTES;
 
@@ -27,11 +30,11 @@ pub(super) struct GcLog {
 }
 
 /// One half of the file, which holds one state.
-struct Half {
-    owner: Owner,
+pub(super) struct Half {
+    pub(super) owner: Owner,
     generation: u64,
-    oldest: SegmentNumber,
-    payload: Vec<u8>,
+    pub(super) oldest: SegmentNumber,
+    pub(super) payload: Vec<u8>,
 }
 
 impl GcLog {
@@ -54,7 +57,7 @@ impl GcLog {
         }
         let mut file = medium.open(NAME)?;
         file.persist()?;
-        let has_room = file.size_bytes() == 2 * HALF_BYTES as u64;
+        let has_room = file.size_bytes() == FILE_BYTES;
         let halves = if has_room { [read_half(&*file, 0)?, read_half(&*file, 1)?] } else { [None, None] };
         let Some(half) = halves.into_iter().flatten().max_by_key(|half| half.generation) else {
             // Its creation was interrupted, if nothing was built on it.
@@ -81,7 +84,7 @@ impl GcLog {
     }
 
     fn create(medium: &dyn Medium, owner: Owner) -> Result<Self> {
-        let file = medium.create(NAME, 2 * HALF_BYTES as u64)?;
+        let file = medium.create(NAME, FILE_BYTES)?;
         let mut log = Self { file, owner, generation: 0, oldest: SegmentNumber(1), payload: Vec::new() };
         log.write(SegmentNumber(1), &[])?;
         Ok(log)
@@ -135,10 +138,28 @@ fn encode(owner: Owner, generation: u64, oldest: SegmentNumber, payload: &[u8]) 
     half
 }
 
-/// `None` for a half that is empty or torn.
+/// The half that counts in a whole file, if one of the two is whole.
+///
+/// # Errors
+/// A half has another version.
+pub(super) fn newest(file: &[u8]) -> Result<Option<Half>> {
+    let mut newest: Option<Half> = None;
+    for bytes in file.chunks_exact(HALF_BYTES) {
+        let half = decode_half(bytes.to_vec())?;
+        let half = half.filter(|half| half.generation < COUNT_LIMIT && half.oldest.0 < COUNT_LIMIT);
+        newest = newest.into_iter().chain(half).max_by_key(|half| half.generation);
+    }
+    Ok(newest)
+}
+
 fn read_half(file: &dyn MediumFile, half: u64) -> Result<Option<Half>> {
     let mut bytes = vec![0; HALF_BYTES];
     file.read(half * HALF_BYTES as u64, &mut bytes)?;
+    decode_half(bytes)
+}
+
+/// `None` for a half that is empty or torn.
+fn decode_half(mut bytes: Vec<u8>) -> Result<Option<Half>> {
     let length = u32_at(&bytes, 32) as usize;
     if bytes[..8] != MAGIC || length > GC_PAYLOAD_LIMIT_BYTES {
         return Ok(None);

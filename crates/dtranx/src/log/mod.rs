@@ -25,11 +25,13 @@ mod pmem;
 mod read_only;
 mod reader;
 mod segment;
+mod survey;
 mod tranx_log;
 
 pub use collector::{Collector, LogSpace, SegmentInfo};
 pub use disk::Disk;
 pub use error::LogError;
+pub(crate) use folder::lock_to_read;
 pub use format::FORMAT_VERSION;
 pub use gc_log::GC_PAYLOAD_LIMIT_BYTES;
 pub use medium::{Durability, Medium, MediumFile};
@@ -37,6 +39,7 @@ pub use memory::Memory;
 pub use pmem::PersistentMemory;
 pub use read_only::ReadOnly;
 pub use segment::SegmentNumber;
+pub use survey::{See, Sight, Surveyed, survey};
 pub use tranx_log::{LogOptions, LogReader, Opened, RECORD_LIMIT_BYTES, TranxLog};
 
 /// Result of the functions of this module.

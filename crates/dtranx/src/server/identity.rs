@@ -23,6 +23,7 @@ use serde::{Deserialize, Serialize};
 use super::{ServerConfig, ServerError, StorageKind};
 use crate::cluster::Cluster;
 use crate::core::{Partition, ServerId, StoreId};
+use crate::damage::Damage;
 use crate::folders;
 
 /// Name of the file.
@@ -42,6 +43,14 @@ pub(crate) struct Identity {
     welcomed_by: BTreeSet<ServerId>,
     /// File in which the identity is kept; `None`: it is not kept.
     file: Option<(PathBuf, Described)>,
+}
+
+/// Result of a look at the identity of a folder that may be damaged.
+pub(crate) enum Looked {
+    /// It is as the configuration says, and names this store.
+    Whole(StoreId),
+    /// It is damaged, or missing.
+    Damaged(Damage),
 }
 
 /// Facts that must not change, as they are spelled in the file.
@@ -125,6 +134,24 @@ impl Identity {
             _ => refused(&path, format!("it cannot be read: {error}")),
         })?;
         Self::read(config, path, &text)
+    }
+
+    /// Reads whose data are in a folder that may be damaged.
+    ///
+    /// # Errors
+    /// They are the data of something else than the configuration says.
+    pub(crate) fn look(config: &ServerConfig) -> Result<Looked, ServerError> {
+        let path = config.folder.join(NAME);
+        let damaged = |what: String| Ok(Looked::Damaged(Damage::of(path.display(), what)));
+        let text = match fs::read(&path).map(String::from_utf8) {
+            Ok(Ok(text)) => text,
+            Ok(Err(_)) => return damaged("it is no text".to_owned()),
+            Err(error) => return damaged(format!("it cannot be read: {error}")),
+        };
+        match parse(&text) {
+            Ok(_) => Self::read(config, path.clone(), &text).map(|identity| Looked::Whole(identity.store)),
+            Err(what) => damaged(what),
+        }
     }
 
     fn made(config: &ServerConfig, file: Option<(PathBuf, Described)>) -> Self {

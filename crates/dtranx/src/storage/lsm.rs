@@ -4,18 +4,22 @@
 //! A stored item is the version (server: 2 bytes, number: 8 bytes, little-endian) and then the
 //! value. No delimiter: the paper's `#` may occur in a value.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use bytes::Bytes;
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode};
 
 use super::cache::Cache;
+use super::remains::{ABOUT, ITEMS};
 use super::{Found, Gather, Result, ScanLimit, Storage, StorageError};
 use crate::core::{Item, Key, KeyRange, ServerId, StoreId, TranxId, Value, Write};
 use crate::folders;
 
 const FORMAT_VERSION: u16 = 2;
 const STORE: &str = "store";
+const FORMAT_FIELD: &str = "format version";
+const SERVER_FIELD: &str = "server";
 const VERSION_BYTES: usize = 10;
 
 /// Sizes of a storage, in bytes, and whose it is.
@@ -65,14 +69,14 @@ impl Lsm {
         let builder = Database::builder(folder).cache_size(options.block_cache_bytes).manual_journal_persist(true);
         let database = builder.max_cached_files(Some(options.open_files.max(10))).open().map_err(failed)?;
         let keyspace = |name| database.keyspace(name, KeyspaceCreateOptions::default).map_err(failed);
-        let about = keyspace("about")?;
+        let about = keyspace(ABOUT)?;
         if options.must_exist && !about.contains_key(STORE).map_err(failed)? {
             return Err(lost());
         }
-        agree(&about, &shown, "format version", FORMAT_VERSION)?;
-        agree(&about, &shown, "server", server.0)?;
+        agree(&about, &shown, FORMAT_FIELD, FORMAT_VERSION)?;
+        agree(&about, &shown, SERVER_FIELD, server.0)?;
         belong(&about, &shown, options.store)?;
-        let items = keyspace("items")?;
+        let items = keyspace(ITEMS)?;
         database.persist(PersistMode::SyncAll).map_err(|error| engine(&shown, "sync", &error))?;
         folders::sync_above(folder).map_err(|error| StorageError::Engine {
             folder: shown.clone(),
@@ -106,10 +110,7 @@ impl Storage for Lsm {
         let Some((start, end)) = range.bounds() else { return Ok(found.complete()) };
         for entry in self.items.range((start.map(stored_key), end.map(stored_key))) {
             let (key, stored) = entry.into_inner().map_err(|error| self.failed("scan", &error))?;
-            let damaged = |what: String| StorageError::Damaged { key: key.to_vec(), what };
-            let bare = key.strip_prefix(&[KEY_MARK]).ok_or_else(|| damaged("it is no key of ours".to_owned()))?;
-            let key = Key::new(Bytes::copy_from_slice(bare)).map_err(|error| damaged(error.to_string()))?;
-            let item = decode(&key, &stored)?;
+            let (key, item) = stored_item(&key, &stored)?;
             if !found.push(key, item) {
                 return Ok(found.cut_off());
             }
@@ -142,7 +143,8 @@ impl Storage for Lsm {
 /// The engine takes no empty keys; ours may be empty.
 const KEY_MARK: u8 = b'k';
 
-fn stored_key(key: &Key) -> Vec<u8> {
+/// Key under which the engine has an item.
+pub(crate) fn stored_key(key: &Key) -> Vec<u8> {
     let mut stored = Vec::with_capacity(1 + key.as_bytes().len());
     stored.push(KEY_MARK);
     stored.extend_from_slice(key.as_bytes());
@@ -155,6 +157,15 @@ fn encode(version: TranxId, value: &Value) -> Vec<u8> {
     stored.extend_from_slice(&version.number.to_le_bytes());
     stored.extend_from_slice(value.as_bytes());
     stored
+}
+
+/// The item in what the engine has, and its key.
+pub(crate) fn stored_item(key: &[u8], stored: &[u8]) -> Result<(Key, Item)> {
+    let damaged = |what: String| StorageError::Damaged { key: key.to_vec(), what };
+    let bare = key.strip_prefix(&[KEY_MARK]).ok_or_else(|| damaged("it is no key of ours".to_owned()))?;
+    let key = Key::new(Bytes::copy_from_slice(bare)).map_err(|error| damaged(error.to_string()))?;
+    let item = decode(&key, stored)?;
+    Ok((key, item))
 }
 
 fn decode(key: &Key, stored: &[u8]) -> Result<Item> {
@@ -193,6 +204,30 @@ fn belong(about: &Keyspace, folder: &str, expected: StoreId) -> Result<()> {
             let found = found.first_chunk().map_or_else(StoreId::default, |id| StoreId(*id));
             Err(StorageError::OtherStore { folder: folder.to_owned(), found, expected })
         }
+    }
+}
+
+/// Compares what a storage says about itself with what it should be, without its engine; `store` is
+/// `None` if that is not known. The error says what is wrong.
+pub(crate) fn belongs(
+    about: &BTreeMap<Vec<u8>, Vec<u8>>,
+    server: ServerId,
+    store: Option<StoreId>,
+) -> Result<(), String> {
+    let numbers = [(FORMAT_FIELD, FORMAT_VERSION), (SERVER_FIELD, server.0)];
+    for (field, expected) in numbers {
+        match about.get(field.as_bytes()).map(|found| found.first_chunk().map(|found| u16::from_le_bytes(*found))) {
+            Some(Some(found)) if found == expected => {}
+            Some(Some(found)) => return Err(format!("the items have {field} {found}, not {expected}")),
+            _ => return Err(format!("the {field} of the items is lost")),
+        }
+    }
+    match (about.get(STORE.as_bytes()).map(|found| found.first_chunk().map(|id| StoreId(*id))), store) {
+        (Some(Some(found)), Some(expected)) if found != expected => {
+            Err(format!("the items belong to the store {found}, not to the store {expected}"))
+        }
+        (Some(Some(_)), _) => Ok(()),
+        _ => Err("the store of the items is lost".to_owned()),
     }
 }
 

@@ -13,6 +13,7 @@ mod cache;
 mod history;
 mod lsm;
 mod memory;
+pub(crate) mod remains;
 
 use thiserror::Error;
 
@@ -20,6 +21,7 @@ use crate::core::{CheckAnswer, Current, Item, Key, KeyRange, Read, ScanRead, Sto
 
 pub use history::{FoundAt, History, HistoryLimits, TooOld};
 pub use lsm::{Lsm, LsmOptions};
+pub(crate) use lsm::{belongs, stored_item, stored_key};
 pub use memory::InMemory;
 
 /// The most bytes of values that a refused check sends along for the client's cache.

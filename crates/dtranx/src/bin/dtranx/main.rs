@@ -8,7 +8,9 @@ mod cluster;
 mod connect;
 mod data;
 mod failure;
+mod new_file;
 mod resolve;
+mod salvage;
 mod say;
 mod serve;
 mod simulate;
@@ -58,6 +60,7 @@ enum Command {
     Status(status::StatusOptions),
     /// Reads all data of a server that does not run, and checks it
     Verify(verify::VerifyOptions),
+    Salvage(salvage::SalvageOptions),
     Resolve(resolve::ResolveOptions),
     /// Simulates whole clusters under crashes and a bad network, and checks what they do
     Simulate(simulate::SimulateOptions),
@@ -76,6 +79,7 @@ fn main() -> ExitCode {
         Command::Txn(options) => txn::run_transaction(&options),
         Command::Status(options) => status::show_status(&options),
         Command::Verify(options) => verify::verify_server(&options),
+        Command::Salvage(options) => salvage::run_salvage(&options),
         Command::Resolve(options) => resolve::resolve(&options),
         Command::Simulate(options) => simulate::run_simulation(&options),
     };

@@ -35,7 +35,7 @@ fn until(client: &Client, what: &str, is_so: impl Fn(&ServerStatus) -> bool) -> 
 
 /// Sends the first server, in the second one's name, a `Prepare` for one transaction per key. The
 /// votes are not read.
-fn prepare_as_second(cluster: &Cluster, store: StoreId, keys: &[u64]) -> TcpStream {
+pub(crate) fn prepare_as_second(cluster: &Cluster, store: StoreId, keys: &[u64]) -> TcpStream {
     let mut bytes = preface().to_vec();
     let from = Caller::Server { server: SECOND, store };
     let hello =
@@ -56,7 +56,7 @@ fn prepare_as_second(cluster: &Cluster, store: StoreId, keys: &[u64]) -> TcpStre
     stream
 }
 
-fn key(number: u64) -> Key {
+pub(crate) fn key(number: u64) -> Key {
     Key::new(format!("a{number}")).unwrap()
 }
 

@@ -12,6 +12,7 @@ mod log_space;
 mod network;
 mod queues;
 mod resolve;
+mod salvage;
 mod secrets;
 mod together;
 

@@ -1,0 +1,452 @@
+//! Reads what is whole of a log that may be damaged, block by block, and names what is not. Nothing
+//! is written, and no more than one block is in memory.
+//!
+//! A record is *in order* as long as nothing is missing before it. From the first gap on, records
+//! are *behind*: what was lost may have been about the same keys. A block at the end that nothing
+//! proves to have been persisted is no damage, as for `reader`; what lies behind it is dropped.
+
+use std::fs::{self, File};
+use std::io::ErrorKind;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use super::format::{
+    self, ALIGN_BYTES, BLOCK_HEADER_BYTES, BadHeader, Block, COUNT_LIMIT, FORMAT_VERSION, HEADER_BYTES, Owner,
+    SegmentHeader,
+};
+use super::segment::SegmentNumber;
+use super::tranx_log::RECORD_LIMIT_BYTES;
+use super::{Result, gc_log};
+use crate::core::StoreId;
+use crate::damage::{Damage, Damages};
+
+/// The longest payload of a block: a record, behind others that fill a block nearly.
+const PAYLOAD_LIMIT_BYTES: usize = RECORD_LIMIT_BYTES + (128 << 10);
+/// Bytes that are looked through at once for the next whole block.
+const WINDOW_BYTES: usize = 1 << 20;
+
+/// What a survey sees.
+#[derive(Clone, Copy, Debug)]
+pub enum Sight<'a> {
+    /// The state in the GC log; comes first, if it can be read.
+    State(&'a [u8]),
+    /// A record before which nothing is missing.
+    InOrder(&'a [u8]),
+    /// A record behind a gap.
+    Behind(&'a [u8]),
+}
+
+/// What a survey has found.
+#[derive(Clone, Debug, Default)]
+pub struct Surveyed {
+    /// Everything that is not as it was written.
+    pub damages: Damages,
+    /// Number of segments that were found.
+    pub segments: usize,
+    /// Number of records in order.
+    pub in_order: u64,
+    /// Number of records behind a gap.
+    pub behind: u64,
+    /// Whether records may be missing before the first one that was found.
+    pub begins_late: bool,
+    /// The first place at which something is missing.
+    pub gap: Option<Damage>,
+    /// The store that the log belongs to, by the first file that says it.
+    pub store: Option<StoreId>,
+}
+
+/// Receives what a survey sees. An error is the reason why a record makes no sense: the record
+/// counts as damaged then.
+pub type See<'a> = dyn FnMut(Sight<'_>) -> Result<(), String> + 'a;
+
+/// Reads the log in a folder. `store` is the one that it must belong to, if that is known.
+pub fn survey(folder: &Path, server: u16, store: Option<StoreId>, see: &mut See<'_>) -> Surveyed {
+    let found = Surveyed { store, ..Surveyed::default() };
+    let mut surveyor = Surveyor { folder, server, see, found, next: None };
+    surveyor.read();
+    surveyor.found
+}
+
+struct Surveyor<'a, 'b> {
+    folder: &'a Path,
+    server: u16,
+    see: &'a mut See<'b>,
+    found: Surveyed,
+    /// The sequence that comes next, once one is known.
+    next: Option<u64>,
+}
+
+impl Surveyor<'_, '_> {
+    fn read(&mut self) {
+        let mut numbers = match self.list() {
+            Ok(numbers) => numbers,
+            Err(error) => {
+                self.found.begins_late = true;
+                return self.gap(Damage::of(self.folder.display(), format!("the log cannot be listed: {error}")));
+            }
+        };
+        let oldest = self.gc_log();
+        if let Some(oldest) = oldest {
+            // Leftovers of an interrupted removal.
+            numbers.retain(|number| *number >= oldest);
+        }
+        self.found.segments = numbers.len();
+        let Some(first) = numbers.first().copied() else {
+            self.found.begins_late = true;
+            return self.gap(Damage::of(self.folder.display(), "there is no segment: all records of the log are lost"));
+        };
+        // Nothing was ever collected if the first of all is there.
+        let expected = oldest.unwrap_or(SegmentNumber(1));
+        if first != expected {
+            self.found.begins_late = true;
+            let missing = self.path(expected).display().to_string();
+            let what =
+                format!("it is missing, and so may be others before {}: their records are lost", first.file_name());
+            self.found.damages.push(Damage::of(missing, what));
+        }
+        for (at, number) in numbers.iter().copied().enumerate() {
+            let after = numbers.get(at + 1).copied();
+            self.segment(number, after);
+            if let Some(after) = after.filter(|after| *after != number.next()) {
+                let what = format!("it is missing, and so are all up to {}: their records are lost", after.file_name());
+                self.gap(Damage::of(self.path(number.next()).display(), what));
+                self.next = None;
+            }
+        }
+    }
+
+    fn list(&self) -> std::io::Result<Vec<SegmentNumber>> {
+        let mut numbers = Vec::new();
+        for entry in fs::read_dir(self.folder)? {
+            let name = entry?.file_name();
+            numbers.extend(name.to_str().and_then(SegmentNumber::from_file_name));
+        }
+        numbers.sort_unstable();
+        Ok(numbers)
+    }
+
+    fn path(&self, number: SegmentNumber) -> PathBuf {
+        self.folder.join(number.file_name())
+    }
+
+    /// Reads the GC log. Returns the oldest segment that is needed, if it is known.
+    fn gc_log(&mut self) -> Option<SegmentNumber> {
+        let path = self.folder.join(gc_log::NAME);
+        let without = "which segments were removed is not known";
+        let damaged = |what: String| Damage::of(path.display(), format!("{what}; {without}"));
+        let bytes = match fs::metadata(&path).map(|found| found.len()) {
+            Ok(bytes) if bytes == gc_log::FILE_BYTES => fs::read(&path),
+            Ok(bytes) => {
+                self.found.damages.push(damaged(format!("it has {bytes} bytes, not {}", gc_log::FILE_BYTES)));
+                return None;
+            }
+            Err(error) => Err(error),
+        };
+        let bytes = match bytes {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                self.found.damages.push(damaged("it is missing".to_owned()));
+                return None;
+            }
+            Err(error) => {
+                self.found.damages.push(damaged(format!("it cannot be read: {error}")));
+                return None;
+            }
+        };
+        match gc_log::newest(&bytes) {
+            Ok(Some(state)) if self.owns(state.owner) => {
+                if (self.see)(Sight::State(&state.payload)).is_ok() {
+                    return Some(state.oldest);
+                }
+                self.found.damages.push(damaged("its state makes no sense".to_owned()));
+            }
+            Ok(Some(state)) => self.found.damages.push(damaged(foreign(state.owner))),
+            Ok(None) => self.found.damages.push(damaged("both of its halves are damaged".to_owned())),
+            Err(error) => self.found.damages.push(damaged(error.to_string())),
+        }
+        None
+    }
+
+    /// Returns true if a file of this owner belongs to the log. The first one says which store that
+    /// is, if it is not known.
+    fn owns(&mut self, owner: Owner) -> bool {
+        owner.server == self.server && owner.store == *self.found.store.get_or_insert(owner.store)
+    }
+
+    fn gap(&mut self, damage: Damage) {
+        self.found.damages.push(damage.clone());
+        self.found.gap.get_or_insert(damage);
+    }
+
+    fn segment(&mut self, number: SegmentNumber, after: Option<SegmentNumber>) {
+        let path = self.path(number);
+        let mut segment = match Segment::open(&path, number) {
+            Ok(segment) => segment,
+            Err(error) => return self.gap(Damage::of(path.display(), format!("it cannot be read: {error}"))),
+        };
+        if !self.header(&segment, after.is_none()) {
+            self.next = None;
+            return;
+        }
+        let header = segment.header.and_then(Result::ok);
+        let cut = header.filter(|header| header.size_bytes != segment.bytes).map(|header| {
+            let what = format!("it has {} bytes, and was made with {}", segment.bytes, header.size_bytes);
+            Damage::at(path.display(), segment.bytes.min(header.size_bytes), what)
+        });
+        let first = segment.first_sequence();
+        let until = after.and_then(|after| Segment::open(&self.path(after), after).ok()?.first_sequence());
+        let mut at = HEADER_BYTES as u64;
+        let mut sequence = match (first, self.next) {
+            (Some(first), Some(next)) if first < next => {
+                let what = format!("it begins with block {first}, before the end of the segment before it");
+                self.gap(Damage::at(path.display(), 0, what));
+                first
+            }
+            (Some(first), Some(next)) if first > next => {
+                let what = format!("it begins with block {first}, and the segment before it ends before {next}");
+                self.gap(Damage::at(path.display(), 0, what));
+                first
+            }
+            (Some(first), _) => first,
+            (None, next) => next.unwrap_or(0),
+        };
+        while until.is_none_or(|until| sequence < until) {
+            let Some((block, taken)) = segment.block_at(at).filter(|(block, _)| block.position.sequence == sequence)
+            else {
+                let is_proven = self.not_there(&mut segment, at, sequence, until, after.is_some());
+                // Blocks may have been in what is cut off.
+                if let Some(cut) = cut.filter(|_| !is_proven) {
+                    self.gap(cut);
+                }
+                return;
+            };
+            if !records(&block, self.see, &mut self.found) {
+                let what = "a record cannot be read: it and all later records of the log are not used";
+                self.gap(Damage::at(path.display(), at, what));
+            }
+            at += taken;
+            sequence += 1;
+        }
+        self.next = Some(sequence);
+        if let Some(cut) = cut {
+            self.found.damages.push(cut);
+        }
+    }
+
+    /// Checks a segment's header. Returns false if nothing in the segment is to be read.
+    fn header(&mut self, segment: &Segment, is_last: bool) -> bool {
+        let shown = segment.path.display();
+        let header = match segment.header {
+            Some(Ok(header)) => header,
+            Some(Err(BadHeader::Version(found))) => {
+                let what = format!("it has format version {found}; this version reads {FORMAT_VERSION}");
+                self.gap(Damage::at(shown, 0, what));
+                return false;
+            }
+            // Its blocks say whose they are no less: their checksums have the segment's number.
+            Some(Err(BadHeader::Torn)) | None if segment.has_blocks() => {
+                self.found.damages.push(Damage::at(shown, 0, "its header is damaged; its blocks are read"));
+                return true;
+            }
+            // Its making was interrupted.
+            _ if is_last && segment.is_blank() => return false,
+            _ => {
+                self.gap(Damage::at(
+                    shown,
+                    0,
+                    "its header is damaged, and no block in it is whole: its records are lost",
+                ));
+                return false;
+            }
+        };
+        if !self.owns(header.owner) {
+            self.gap(Damage::at(shown, 0, foreign(header.owner)));
+            return false;
+        }
+        if header.number != segment.number.0 {
+            self.gap(Damage::at(shown, 0, format!("its header is that of segment {}", header.number)));
+            return false;
+        }
+        true
+    }
+
+    /// The block `sequence` should be at `at`, and is not. Returns true if something shows that it
+    /// had been persisted: then its records are lost.
+    fn not_there(
+        &mut self,
+        segment: &mut Segment,
+        at: u64,
+        sequence: u64,
+        until: Option<u64>,
+        is_followed: bool,
+    ) -> bool {
+        let shown = segment.path.display().to_string();
+        // A segment behind this one whose first block is not known has none, or is damaged itself.
+        let proof = match until {
+            Some(until) => Some((format!("the next segment begins with block {until}"), Some(until))),
+            None => segment
+                .find_block(at, |block| block.position.durable_below > sequence)
+                .map(|(later, _)| (format!("the block at offset {later} says that it had been persisted"), None)),
+        };
+        let Some((proof, until)) = proof else {
+            self.next = if is_followed { None } else { Some(sequence) };
+            return false;
+        };
+        let before = self.found.behind;
+        let mut from = at;
+        let mut through = sequence;
+        while let Some((later, taken)) = segment.find_block(from, |block| block.position.sequence >= sequence) {
+            if let Some((block, _)) = segment.block_at(later) {
+                if until.is_some_and(|until| block.position.sequence >= until) {
+                    break;
+                }
+                through = through.max(block.position.sequence + 1);
+                // From here on nothing is in order.
+                self.found.gap.get_or_insert_with(|| Damage::at(&shown, at, ""));
+                records(&block, self.see, &mut self.found);
+            }
+            from = later + taken;
+        }
+        let behind = self.found.behind - before;
+        let what = format!(
+            "block {sequence} is not there, but {proof}; its records are lost, and the {behind} later ones of this \
+             segment are not used"
+        );
+        let damage = Damage::at(shown, at, what);
+        self.found.damages.push(damage.clone());
+        if self.found.gap.as_ref().is_none_or(|gap| gap.what.is_empty()) {
+            self.found.gap = Some(damage);
+        }
+        self.next = Some(until.unwrap_or(through));
+        true
+    }
+}
+
+/// Hands on the records of a block. Returns false if one of them cannot be read.
+fn records(block: &Block<'_>, see: &mut See<'_>, found: &mut Surveyed) -> bool {
+    for record in format::records(block.payload) {
+        let is_behind = found.gap.is_some();
+        let Some(record) = record else { return is_behind };
+        let sight = if is_behind { Sight::Behind(record) } else { Sight::InOrder(record) };
+        match see(sight) {
+            Ok(()) if is_behind => found.behind += 1,
+            Ok(()) => found.in_order += 1,
+            Err(_) if is_behind => {}
+            Err(_) => return false,
+        }
+    }
+    true
+}
+
+fn foreign(owner: Owner) -> String {
+    format!("it belongs to server {}, store {}", owner.server, owner.store)
+}
+
+/// A segment that is read in pieces.
+struct Segment {
+    path: PathBuf,
+    number: SegmentNumber,
+    file: File,
+    bytes: u64,
+    /// `None`: it has no room for one.
+    header: Option<Result<SegmentHeader, BadHeader>>,
+    block: Vec<u8>,
+}
+
+impl Segment {
+    fn open(path: &Path, number: SegmentNumber) -> std::io::Result<Self> {
+        let file = File::open(path)?;
+        let bytes = file.metadata()?.len();
+        let mut head = [0; HEADER_BYTES];
+        let header = file.read_exact_at(&mut head, 0).is_ok().then(|| SegmentHeader::decode(&head));
+        Ok(Self { path: path.to_owned(), number, file, bytes, header, block: Vec::new() })
+    }
+
+    /// The sequence of its first block, as its header or any block says it.
+    fn first_sequence(&mut self) -> Option<u64> {
+        let said = self.header.and_then(Result::ok).and_then(|header| header.first_sequence);
+        if let Some(first) = said.filter(|first| *first < COUNT_LIMIT) {
+            return Some(first);
+        }
+        let (at, _) = self.find_block(HEADER_BYTES as u64, |_| true)?;
+        self.block_at(at).map(|(block, _)| block.position.first_sequence)
+    }
+
+    fn has_blocks(&self) -> bool {
+        let copy = Self::open(&self.path, self.number);
+        copy.is_ok_and(|mut copy| copy.find_block(HEADER_BYTES as u64, |_| true).is_some())
+    }
+
+    /// Returns true if nothing was ever written behind its header.
+    fn is_blank(&self) -> bool {
+        let (mut window, zeros) = (vec![0; WINDOW_BYTES], vec![0; WINDOW_BYTES]);
+        let mut at = HEADER_BYTES as u64;
+        loop {
+            match self.fill(at, &mut window) {
+                0 => return at >= self.bytes,
+                filled if window[..filled] != zeros[..filled] => return false,
+                filled => at += filled as u64,
+            }
+        }
+    }
+
+    /// The whole block at an offset, if there is one, and the bytes that it takes.
+    fn block_at(&mut self, at: u64) -> Option<(Block<'_>, u64)> {
+        let mut head = [0; BLOCK_HEADER_BYTES];
+        self.file.read_exact_at(&mut head, at).ok()?;
+        let payload = format::u32_at(&head, 0) as usize;
+        let length = BLOCK_HEADER_BYTES + payload;
+        if payload > PAYLOAD_LIMIT_BYTES || at.checked_add(length as u64)? > self.bytes {
+            return None;
+        }
+        self.block.resize(length, 0);
+        self.file.read_exact_at(&mut self.block, at).ok()?;
+        let (block, _) = format::decode_block(&self.block, self.number.0)?;
+        Some((block, format::block_bytes(payload) as u64))
+    }
+
+    /// Offset and size of the first whole block from `from` on that satisfies `wanted`.
+    fn find_block(&mut self, from: u64, wanted: impl Fn(&Block<'_>) -> bool) -> Option<(u64, u64)> {
+        let mut start = from.next_multiple_of(ALIGN_BYTES as u64);
+        // Mostly it follows at once.
+        let next = self.block_at(start).filter(|(block, _)| wanted(block)).map(|(_, taken)| (start, taken));
+        if next.is_some() {
+            return next;
+        }
+        let mut window = vec![0; WINDOW_BYTES];
+        while start < self.bytes {
+            // What cannot be read has no block.
+            let filled = self.fill(start, &mut window).max(ALIGN_BYTES);
+            let mut at = 0;
+            while at < filled {
+                let head = &window[at..(at + BLOCK_HEADER_BYTES).min(filled)];
+                if head.len() == BLOCK_HEADER_BYTES && *head != [0; BLOCK_HEADER_BYTES] {
+                    let place = start + at as u64;
+                    if let Some((block, taken)) = self.block_at(place)
+                        && wanted(&block)
+                    {
+                        return Some((place, taken));
+                    }
+                }
+                at += ALIGN_BYTES;
+            }
+            start += filled as u64;
+            window.fill(0);
+        }
+        None
+    }
+
+    /// Reads from an offset on; returns how many bytes there were.
+    fn fill(&self, at: u64, window: &mut [u8]) -> usize {
+        let mut filled = 0;
+        while filled < window.len() {
+            match self.file.read_at(&mut window[filled..], at + filled as u64) {
+                Ok(0) => break,
+                Ok(read) => filled += read,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(_) => break,
+            }
+        }
+        filled
+    }
+}

@@ -1,0 +1,205 @@
+//! Decides which keys are sure, and writes the file.
+//!
+//! A key that the log has is sure at the value of its last commit in order. A key that only the
+//! items have is sure at the item's value, unless
+//! - its newest entry may be lost in a damaged file of the items;
+//! - records may be missing before the first one of the log;
+//! - a transaction in doubt may have written it;
+//! - the log has a gap, and the item may be of a transaction in it or behind it: its value at the
+//!   moment before the gap is gone then. An item of a transaction that was complete when segments
+//!   were removed is not, if the gap is later than that.
+
+use std::io::{self, Write};
+
+use super::log::Records;
+use super::scratch::{Scratch, Written};
+use super::{Moment, Named, SalvageError, Salvaged};
+use crate::backup::{Content, Mark, Writer};
+use crate::core::{Epoch, Item, Key, TranxId, Value};
+use crate::damage::{Damage, Damages};
+use crate::log::Surveyed;
+use crate::server::ServerConfig;
+use crate::storage::remains::Between;
+use crate::storage::{stored_item, stored_key};
+
+pub(super) struct Sorter<'a> {
+    pub(super) config: &'a ServerConfig,
+    pub(super) scratch: &'a Scratch,
+    pub(super) records: Records<'a>,
+    pub(super) surveyed: Surveyed,
+    /// Stored keys of items whose newest entries may be lost.
+    pub(super) unsure: Vec<Between>,
+}
+
+/// What the log and the items have of a key.
+struct Found {
+    key: Key,
+    log: Option<Written>,
+    item: Option<Item>,
+}
+
+impl Sorter<'_> {
+    /// Writes the file, and says what is in it.
+    pub(super) fn write(mut self, mut damages: Damages, file: impl Write) -> Result<Salvaged, SalvageError> {
+        self.check_items(&mut damages)?;
+        let (in_doubt, doubtful) = self.settle()?;
+        let mut newer = Named::default();
+        self.scratch.newer().try_for_each(|key| key.map(|key| newer.push(key)))?;
+        let is_whole = damages.is_empty() && in_doubt.total == 0;
+        // The whole of a cluster of one server is an ordinary backup of it.
+        let mark = (!is_whole || self.config.cluster.servers.len() > 1).then_some(Mark { server: self.config.server });
+        let mut writer = Writer::begin(file, &self.config.cluster.name, Epoch(0), mark)?;
+        let (mut sure, mut uncertain) = (Content::default(), Content::default());
+        for found in self.keys() {
+            let found = found?;
+            let Some(value) = found.value() else { continue };
+            if self.is_sure(&found)? {
+                sure.count(&found.key, value);
+                writer.add((found.key.clone(), value.clone()))?;
+            } else {
+                uncertain.count(&found.key, value);
+                self.scratch.put_uncertain(&found.key, value)?;
+            }
+        }
+        writer.begin_uncertain()?;
+        for item in self.scratch.uncertain() {
+            writer.add(item?)?;
+        }
+        writer.end()?;
+        let moment = self.surveyed.gap.map_or(Moment::Newest, Moment::Before);
+        let Surveyed { segments, in_order: records, behind, .. } = self.surveyed;
+        Ok(Salvaged { damages, segments, records, behind, moment, sure, uncertain, in_doubt, doubtful, newer })
+    }
+
+    /// Checks that every stored item makes sense, and that the log knows its transaction: else the
+    /// log has lost its end.
+    fn check_items(&mut self, damages: &mut Damages) -> io::Result<()> {
+        let is_log_whole = self.surveyed.gap.is_none() && !self.surveyed.begins_late;
+        for stored in self.scratch.items() {
+            let (key, value) = stored?;
+            let item = match stored_item(&key, &value) {
+                Ok((_, item)) => item,
+                Err(error) => {
+                    damages.push(Damage::of(self.config.folder.join("items").display(), error.to_string()));
+                    continue;
+                }
+            };
+            let version = item.version;
+            if is_log_whole && self.surveyed.gap.is_none() && !self.knows(version)? {
+                let what = format!(
+                    "the items have been written by transaction {version}, of which the log has no record: its end \
+                     is lost"
+                );
+                let damage = Damage::of(self.config.log_folder.display(), what);
+                damages.push(damage.clone());
+                self.surveyed.gap = Some(damage);
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns true if the log has a transaction, or need not have it any more.
+    fn knows(&self, tranx: TranxId) -> io::Result<bool> {
+        Ok(self.records.is_complete(tranx) || self.scratch.is_committed(tranx)? || self.scratch.is_ready(tranx)?)
+    }
+
+    /// Looks at each transaction in doubt. If an item shows that its writes were done, it is
+    /// committed; if they may have been done, its keys are held back. Returns those that are in
+    /// doubt, and the keys that they write.
+    fn settle(&self) -> io::Result<(Named<TranxId>, Named<Key>)> {
+        let (mut tranxs, mut keys) = (Named::default(), Named::default());
+        let has_gap = self.surveyed.gap.is_some();
+        for found in self.records.in_doubt(has_gap) {
+            let (tranx, writes) = found?;
+            let mut may_be_done = false;
+            let mut is_done = false;
+            for write in &writes {
+                let stored = stored_key(&write.key);
+                let item = self.item(&write.key)?;
+                is_done |= write.value.is_some() && item.as_ref().is_some_and(|item| item.version == tranx);
+                may_be_done |= self.is_unsure(&stored) || write.value.is_none() && item.is_none();
+            }
+            // With a gap, what it wrote may have been replaced, or the moment is before its commit.
+            if is_done && !has_gap {
+                self.scratch.commit(tranx, &writes)?;
+                continue;
+            }
+            tranxs.push(tranx);
+            for write in writes {
+                if may_be_done && !has_gap {
+                    self.scratch.hold(&write.key)?;
+                }
+                keys.push(write.key);
+            }
+        }
+        Ok((tranxs, keys))
+    }
+
+    fn item(&self, key: &Key) -> io::Result<Option<Item>> {
+        let stored = stored_key(key);
+        let found = self.scratch.item(&stored)?;
+        Ok(found.and_then(|value| stored_item(&stored, &value).ok()).map(|(_, item)| item))
+    }
+
+    fn is_unsure(&self, stored: &[u8]) -> bool {
+        self.unsure.iter().any(|keys| keys.contains(stored))
+    }
+
+    /// All keys in order, with what is known of each.
+    fn keys(&self) -> impl Iterator<Item = io::Result<Found>> {
+        let only_items = self.scratch.items().filter_map(|stored| {
+            let (key, item) = match stored {
+                // What makes no sense was named before.
+                Ok((key, value)) => stored_item(&key, &value).ok()?,
+                Err(error) => return Some(Err(error)),
+            };
+            match self.scratch.in_log(&key) {
+                Ok(None) => Some(Ok(Found { key, log: None, item: Some(item) })),
+                Ok(Some(_)) => None,
+                Err(error) => Some(Err(error)),
+            }
+        });
+        let in_log = self.scratch.log().map(|found| found.map(|(key, log)| Found { key, log: Some(log), item: None }));
+        merge(in_log, only_items)
+    }
+
+    /// Whether a key had this value at the moment of the file.
+    fn is_sure(&self, found: &Found) -> io::Result<bool> {
+        if self.scratch.is_held(&found.key)? {
+            return Ok(false);
+        }
+        let Some(Item { version, .. }) = &found.item else { return Ok(true) };
+        if self.surveyed.begins_late || self.is_unsure(&stored_key(&found.key)) {
+            return Ok(false);
+        }
+        if self.surveyed.gap.is_none() {
+            return Ok(true);
+        }
+        Ok(self.records.is_past_gc && self.records.is_complete(*version) && !self.scratch.is_behind(*version)?)
+    }
+}
+
+impl Found {
+    fn value(&self) -> Option<&Value> {
+        match &self.log {
+            Some(log) => log.value.as_ref(),
+            None => self.item.as_ref().map(|item| &item.value),
+        }
+    }
+}
+
+/// Two sequences without a key in common, in the order of the keys.
+fn merge(
+    one: impl Iterator<Item = io::Result<Found>>,
+    other: impl Iterator<Item = io::Result<Found>>,
+) -> impl Iterator<Item = io::Result<Found>> {
+    let (mut one, mut other) = (one.peekable(), other.peekable());
+    std::iter::from_fn(move || {
+        let is_first = match (one.peek(), other.peek()) {
+            (Some(Ok(left)), Some(Ok(right))) => left.key < right.key,
+            // An error ends the caller's work, wherever it is.
+            (left, right) => right.is_none() || matches!(left, Some(Err(_))),
+        };
+        if is_first { one.next() } else { other.next() }
+    })
+}

@@ -1,0 +1,129 @@
+//! The manifest of a keyspace: which tables it has.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use xxhash_rust::xxh3::xxh3_128;
+
+use super::numbered;
+use crate::damage::Damage;
+
+/// What the manifest says about a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Listed {
+    /// Checksum of the whole file.
+    pub(super) checksum: u128,
+    /// Number that is added to those of its entries.
+    pub(super) base: u64,
+}
+
+/// Tables by their numbers; without a manifest nothing is known about them.
+pub(super) type Tables = BTreeMap<u64, Option<Listed>>;
+
+/// A manifest is some hundred bytes, and 33 for each table.
+const LIMIT_BYTES: u64 = 64 << 20;
+const LEVELS: u8 = 7;
+
+/// Reads the manifest of a keyspace.
+///
+/// # Errors
+/// It is damaged or missing.
+pub(super) fn read(keyspace: &Path) -> Result<Tables, Damage> {
+    let current = keyspace.join("current");
+    let lost = "which tables count is not known";
+    let bytes = fs::read(&current).map_err(|error| Damage::of(current.display(), format!("{error}; {lost}")))?;
+    let mut rest = &bytes[..];
+    let read = take_u64(&mut rest).zip(take_u128(&mut rest)).filter(|_| rest == [0]);
+    let Some((version, checksum)) = read else {
+        return Err(Damage::of(current.display(), format!("it is not 25 bytes with a zero at the end; {lost}")));
+    };
+    let path = keyspace.join(format!("v{version}"));
+    let failed = |what: String| Damage::of(path.display(), format!("{what}; {lost}"));
+    let size = fs::metadata(&path).map_err(|error| failed(error.to_string()))?.len();
+    if size > LIMIT_BYTES {
+        return Err(failed(format!("a manifest of {size} bytes is none")));
+    }
+    let bytes = fs::read(&path).map_err(|error| failed(error.to_string()))?;
+    if xxh3_128(&bytes) != checksum {
+        return Err(failed(format!("the manifest, or its checksum in {}, is damaged", current.display())));
+    }
+    section(&bytes, b"tables").and_then(tables).ok_or_else(|| failed("it has no list of tables".to_owned()))
+}
+
+/// All tables that are in a folder.
+pub(super) fn all(folder: &Path) -> Tables {
+    numbered(folder, "").unwrap_or_default().into_iter().map(|table| (table, None)).collect()
+}
+
+/// A section of an archive: its table of contents stands before the trailer.
+fn section<'a>(archive: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
+    const TRAILER_BYTES: usize = 38;
+    let mut trailer = archive.get(archive.len().checked_sub(TRAILER_BYTES)?..)?;
+    if take(&mut trailer, 6)? != b"SFA!\x01\x00" {
+        return None;
+    }
+    take(&mut trailer, 16)?;
+    let mut contents = archive.get(usize::try_from(take_u64(&mut trailer)?).ok()?..)?;
+    if take(&mut contents, 4)? != b"TOC!" {
+        return None;
+    }
+    for _ in 0..take_u32(&mut contents)? {
+        let (at, length) = (take_u64(&mut contents)?, take_u64(&mut contents)?);
+        let bytes = usize::from(take_u16(&mut contents)?);
+        if take(&mut contents, bytes)? == name {
+            let at = usize::try_from(at).ok()?;
+            return archive.get(at..at.checked_add(usize::try_from(length).ok()?)?);
+        }
+    }
+    None
+}
+
+/// Levels, in them runs, in them tables.
+fn tables(mut section: &[u8]) -> Option<Tables> {
+    let rest = &mut section;
+    let mut tables = Tables::new();
+    if take_u8(rest)? != LEVELS {
+        return None;
+    }
+    for _ in 0..LEVELS {
+        for _ in 0..take_u8(rest)? {
+            for _ in 0..take_u32(rest)? {
+                let table = take_u64(rest)?;
+                // The kind of its checksum: there is only one.
+                if take_u8(rest)? != 0 {
+                    return None;
+                }
+                let (checksum, base) = (take_u128(rest)?, take_u64(rest)?);
+                tables.insert(table, Some(Listed { checksum, base }));
+            }
+        }
+    }
+    Some(tables)
+}
+
+fn take<'a>(rest: &mut &'a [u8], bytes: usize) -> Option<&'a [u8]> {
+    let (taken, left) = rest.split_at_checked(bytes)?;
+    *rest = left;
+    Some(taken)
+}
+
+fn take_u8(rest: &mut &[u8]) -> Option<u8> {
+    take(rest, 1).map(|bytes| bytes[0])
+}
+
+fn take_u16(rest: &mut &[u8]) -> Option<u16> {
+    take(rest, 2)?.try_into().ok().map(u16::from_le_bytes)
+}
+
+fn take_u32(rest: &mut &[u8]) -> Option<u32> {
+    take(rest, 4)?.try_into().ok().map(u32::from_le_bytes)
+}
+
+fn take_u64(rest: &mut &[u8]) -> Option<u64> {
+    take(rest, 8)?.try_into().ok().map(u64::from_le_bytes)
+}
+
+fn take_u128(rest: &mut &[u8]) -> Option<u128> {
+    take(rest, 16)?.try_into().ok().map(u128::from_le_bytes)
+}
