@@ -30,7 +30,7 @@ use self::stage::{Place, Stage};
 use crate::{
     error::{BenchError, OpError, OpResult},
     server::Bench,
-    targets::{Deployment, Isolation, registry::TargetName},
+    targets::{Deployment, Feature, Isolation, registry::TargetName},
 };
 
 /// Number of times that a test is begun again because a rival rolled its first transaction back.
@@ -70,6 +70,10 @@ pub(crate) type Verdict = Result<(), String>;
 /// cannot be loaded. A failure that a test meets is its result.
 pub async fn run_acid(args: &AcidArgs) -> Result<AcidReport, BenchError> {
     let levels = args.targets.iter().map(|name| levels(*name, &args.isolation)).collect::<Result<Vec<_>, _>>()?;
+    if let Some(other) = args.targets.iter().find(|name| name.traits().on_dtranx) {
+        let reason = format!("--targets: {} cannot {}, which the ACID tests need", other.as_str(), Feature::Query);
+        return Err(BenchError::Refused(reason));
+    }
     let mut targets = Vec::new();
     for (name, levels) in args.targets.iter().zip(levels) {
         let replica_set = name.traits().needs_replica_set;

@@ -1,6 +1,9 @@
 //! Arguments that the runs of all workloads share.
 
-use std::num::{NonZeroU32, NonZeroU64};
+use std::{
+    net::SocketAddr,
+    num::{NonZeroU32, NonZeroU64},
+};
 
 use benchkit::report::OutputArgs;
 use clap::Args;
@@ -60,7 +63,14 @@ pub struct RunArgs {
     /// Nodes of the replica set that is started
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=7))]
     pub replica_nodes: u8,
-    /// Run all targets on the replica set, also those that do not need one
+    /// Address of a running server of DTranx, for the target `dtranx`; several for a cluster. It is
+    /// started if none is named
+    #[arg(long, value_name = "ADDRESS", value_delimiter = ',')]
+    pub dtranx: Vec<SocketAddr>,
+    /// Servers of the cluster of DTranx that is started
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=16))]
+    pub dtranx_servers: u16,
+    /// Run all targets on the replica set, also those that do not need one; not `dtranx`
     #[arg(long)]
     pub all_on_replica_set: bool,
     /// Seed of the work: two runs with the same seed do the same

@@ -1,12 +1,10 @@
 //! The data of one target: loaded once, worked on by one run after the other, checked after each.
 
 use benchkit::measure::Counts;
-use mongotx::drop_record_database;
 
-use super::RunArgs;
+use super::{RunArgs, servers::Host};
 use crate::{
     error::BenchError,
-    server::Bench,
     targets::{Connection, Isolation, Target, registry::TargetName},
     workload::{Broken, Totals, Workload},
 };
@@ -24,7 +22,7 @@ pub(crate) struct Data {
 impl Data {
     /// Makes a database of its own and loads it.
     pub(crate) async fn load(
-        server: &Bench,
+        server: Host<'_>,
         name: TargetName,
         workload: &dyn Workload,
         isolation: Isolation,
@@ -33,14 +31,14 @@ impl Data {
         show: &(dyn Fn(u64, u64) + Send + Sync),
     ) -> Result<Self, BenchError> {
         let connection = Connection {
-            uri: server.uri.clone(),
+            uri: server.uri(),
             db,
             sessions: 1,
             durability: args.durability(),
             isolation,
             lock_wait_ms: args.lock_wait_ms(),
         };
-        server.admin.database(&connection.db).drop().await?;
+        server.empty(&connection.db).await?;
         let loader = (name.entry().connect)(connection.clone()).await?;
         workload.load(&*loader, args.seed, show).await?;
         // As a tool that has loaded data goes: what it holds open must not count in what is
@@ -77,8 +75,8 @@ impl Data {
     }
 
     /// Removes the database of the target.
-    pub(crate) async fn drop(self, server: &Bench) -> Result<(), BenchError> {
+    pub(crate) async fn drop(self, server: Host<'_>) -> Result<(), BenchError> {
         self.target.close().await?;
-        Ok(drop_record_database(&server.admin, &self.connection.db).await?)
+        server.remove(&self.connection.db).await
     }
 }

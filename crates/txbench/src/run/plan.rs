@@ -19,10 +19,17 @@ use benchkit::{
     run::{Turn, turns},
 };
 
-use super::{RunArgs, contestant::Contestant, crew::Crew, data::Data, job::Job, live::Live, servers::Servers};
+use super::{
+    RunArgs,
+    contestant::Contestant,
+    crew::Crew,
+    data::Data,
+    job::Job,
+    live::Live,
+    servers::{Host, Servers},
+};
 use crate::{
     error::BenchError,
-    server::Bench,
     targets::{Traits, registry::TargetName},
     workload::{Workload, registry::WorkloadSpec},
 };
@@ -205,7 +212,7 @@ impl Plan<'_> {
         })
     }
 
-    async fn load(&self, server: &Bench, contestant: &Contestant) -> Result<Data, BenchError> {
+    async fn load(&self, server: Host<'_>, contestant: &Contestant) -> Result<Data, BenchError> {
         let (target, isolation) = (contestant.target, contestant.isolation);
         let nth = LOADED.fetch_add(1, Relaxed);
         let db = format!("mongotx_bench_{}_{nth}_{}", std::process::id(), target.as_str().replace('-', "_"));
@@ -232,7 +239,7 @@ impl Plan<'_> {
 
     /// Warms up, measures and stops; returns the length of the measurement in seconds, and the
     /// resources used.
-    async fn measure(&self, server: &Bench, crew: &mut Crew) -> Result<(f64, Used), BenchError> {
+    async fn measure(&self, server: Host<'_>, crew: &mut Crew) -> Result<(f64, Used), BenchError> {
         self.watch(crew, warm_up(self.args)).await?;
         let before = server.usage().await?;
         let start = Instant::now();

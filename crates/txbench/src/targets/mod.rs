@@ -9,8 +9,10 @@
 //! `async_trait` adds, the compiler proves anew for each method of each target that the driver's
 //! client is `Send`, which took two thirds of this crate's compiling (rust-lang/rust#157595).
 
+mod change;
 mod connection;
 pub mod driver;
+pub mod dtranx;
 mod entry;
 pub mod faulty;
 pub mod gateway;

@@ -5,7 +5,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
 pub use super::entry::{Connect, Entry};
-use super::{Traits, faulty, gateway, mongotx, mvcc, native, plain, recipe};
+use super::{Traits, dtranx, faulty, gateway, mongotx, mvcc, native, plain, recipe};
 
 /// All targets, in the order in which the documentation explains them.
 pub static TARGETS: &[&Entry] = &[
@@ -16,6 +16,7 @@ pub static TARGETS: &[&Entry] = &[
     &gateway::ENTRY,
     &mvcc::ENTRY,
     &recipe::ENTRY,
+    &dtranx::ENTRY,
 ];
 
 /// Targets that are broken on purpose, for tests: found by their names, and in no list.

@@ -15,6 +15,8 @@ pub enum Feature {
     UniqueIndex,
     /// Inserting and deleting documents in a transaction.
     Insert,
+    /// Reads of a range of `_id`s, in their order, with a limit.
+    Range,
     /// Reads and updates by other fields than `_id`, with sort, limit and projection.
     Query,
     /// Aggregation pipelines, run by [`Session::aggregate`](super::Session::aggregate).
@@ -27,8 +29,16 @@ pub enum Feature {
 
 impl Feature {
     /// Features of a target that passes everything on to a server.
-    pub(super) const ALL: &'static [Self] =
-        &[Self::General, Self::UniqueIndex, Self::Insert, Self::Query, Self::Aggregate, Self::Near, Self::OwnWrites];
+    pub(super) const ALL: &'static [Self] = &[
+        Self::General,
+        Self::UniqueIndex,
+        Self::Insert,
+        Self::Range,
+        Self::Query,
+        Self::Aggregate,
+        Self::Near,
+        Self::OwnWrites,
+    ];
 }
 
 impl fmt::Display for Feature {
@@ -37,6 +47,7 @@ impl fmt::Display for Feature {
             Self::General => "do other work than moving amounts between documents",
             Self::UniqueIndex => "keep a unique index",
             Self::Insert => "insert documents in a transaction",
+            Self::Range => "read ranges of _id in their order",
             Self::Query => "query by other fields than _id",
             Self::Aggregate => "aggregate",
             Self::Near => "search by distance",
@@ -56,6 +67,8 @@ pub struct Traits {
     pub transactional: bool,
     /// Whether the target needs a replica set.
     pub needs_replica_set: bool,
+    /// Whether it runs on DTranx, and not on a server of MongoDB.
+    pub on_dtranx: bool,
     /// The levels that its transactions can have; none where transactions are not isolated.
     pub isolations: &'static [Isolation],
     /// Whether a write can wait for a rival's lock

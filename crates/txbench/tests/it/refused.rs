@@ -56,3 +56,24 @@ async fn isolation_that_a_target_does_not_have_is_refused() {
 async fn waiting_for_locks_is_refused_where_no_target_waits() {
     assert_refused("transfer --targets plain,native --lock-wait-ms 5", &["--lock-wait-ms", "plain, native"]).await;
 }
+
+#[tokio::test]
+async fn what_a_key_value_store_cannot_do_is_refused_with_the_workload() {
+    let line = |workload: &str| format!("{workload} --targets dtranx --isolation serializable");
+    for (workload, words) in [
+        ("tpcc", ["dtranx", "query by other fields than _id", "tpcc"]),
+        ("checkin", ["dtranx", "search by distance", "checkin"]),
+        ("bank", ["dtranx", "keep a unique index", "bank"]),
+        ("bank --account-index plain --by-account", ["dtranx", "query by other fields than _id", "bank"]),
+        ("transfer --auditors 2", ["dtranx", "aggregate", "transfer"]),
+        ("transfer --write-concern 2", ["dtranx", "--write-concern", "cannot be on 2 nodes"]),
+        ("transfer --journal false", ["dtranx", "--journal", "j: false"]),
+        ("transfer --dtranx 127.0.0.1:1", ["--dtranx", "cannot use these servers", "127.0.0.1:1"]),
+    ] {
+        assert_refused(&line(workload), &words).await;
+    }
+    assert_refused("transfer --targets dtranx", &["dtranx", "read committed", "serializable can"]).await;
+    let line = ["acid", "--targets", "plain,dtranx", "--uri", NO_SERVER];
+    let refused = acid::run_acid(&Acid::try_parse_from(line).unwrap().args).await.unwrap_err().to_string();
+    assert!(refused.contains("dtranx cannot query by other fields than _id, which the ACID tests need"), "{refused}");
+}

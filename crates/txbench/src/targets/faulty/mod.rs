@@ -64,6 +64,7 @@ const fn entry(name: &'static str, about: &'static str, connect: Connect) -> Ent
             about,
             transactional: true,
             needs_replica_set: false,
+            on_dtranx: false,
             isolations: &[Isolation::ReadCommitted, Isolation::RepeatableRead],
             waits: false,
             commit_waits: false,

@@ -30,6 +30,7 @@ pub static ENTRY: Entry = Entry {
         about: "the official driver's transactions, through a gateway of MongoTx",
         transactional: true,
         needs_replica_set: false,
+        on_dtranx: false,
         isolations: &[
             Isolation::ReadCommitted,
             Isolation::RepeatableRead,

@@ -47,6 +47,7 @@ const fn entry(name: &'static str, about: &'static str, isolations: &'static [Is
             about,
             transactional: true,
             needs_replica_set: false,
+            on_dtranx: false,
             isolations,
             waits: true,
             commit_waits: true,

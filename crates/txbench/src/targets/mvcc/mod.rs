@@ -29,7 +29,6 @@
 //! deleted document, which is empty, stays: its number must not be used again. A query that takes
 //! longer than old versions are kept may miss a document that changes meanwhile.
 
-mod change;
 mod commit;
 mod doubt;
 mod finisher;
@@ -75,11 +74,19 @@ pub static ENTRY: Entry = Entry {
         about: "the baseline of paper 001: a document for each version, transactions as Percolator's",
         transactional: true,
         needs_replica_set: false,
+        on_dtranx: false,
         isolations: &[Isolation::ReadCommitted],
         waits: false,
         commit_waits: true,
         unjournaled: true,
-        features: &[Feature::General, Feature::Insert, Feature::Query, Feature::Near, Feature::OwnWrites],
+        features: &[
+            Feature::General,
+            Feature::Insert,
+            Feature::Range,
+            Feature::Query,
+            Feature::Near,
+            Feature::OwnWrites,
+        ],
     },
     connect: |connection| Box::pin(async { Ok(Box::new(Mvcc::connect(connection).await?) as Box<dyn Target>) }),
 };

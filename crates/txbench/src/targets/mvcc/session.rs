@@ -7,7 +7,6 @@ use futures_util::future::BoxFuture;
 
 use super::{
     ENTRY,
-    change::apply,
     commit::{commit, rollback},
     format::{Key, Version, split, with_id},
     names::{self, ById},
@@ -18,7 +17,7 @@ use super::{
 };
 use crate::{
     error::{OpError, OpResult},
-    targets::{Change, Find, Session, TxOptions, Update, driver::Concerns},
+    targets::{Change, Find, Session, TxOptions, Update, change::apply, driver::Concerns},
 };
 
 /// Number of times that a write is repeated because a rival has committed between the read and the

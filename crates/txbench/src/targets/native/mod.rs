@@ -32,6 +32,7 @@ pub static ENTRY: Entry = Entry {
         about: "MongoDB's own transactions",
         transactional: true,
         needs_replica_set: true,
+        on_dtranx: false,
         isolations: &[Isolation::ReadCommitted, Isolation::RepeatableRead, Isolation::Snapshot],
         waits: false,
         commit_waits: true,

@@ -26,6 +26,7 @@ pub static ENTRY: Entry = Entry {
         about: "the official driver, no transactions",
         transactional: false,
         needs_replica_set: false,
+        on_dtranx: false,
         isolations: &[],
         waits: false,
         commit_waits: false,

@@ -44,6 +44,7 @@ pub static ENTRY: Entry = Entry {
         about: "the two-phase commit recipe of paper 000, for transfers and the bank: atomic in the end, not isolated",
         transactional: false,
         needs_replica_set: false,
+        on_dtranx: false,
         isolations: &[],
         waits: false,
         commit_waits: true,

@@ -62,7 +62,7 @@ impl Workload for Ycsb {
             needs.push(Feature::Insert);
         }
         if self.mix.scan > 0.0 {
-            needs.push(Feature::Query);
+            needs.push(Feature::Range);
         }
         needs
     }

@@ -42,7 +42,7 @@ async fn commands_are_counted_by_name() {
         let rig = Rig::with(entry, 3).await;
         let finds = |rig: &Rig| {
             let commands = rig.target.commands();
-            ["find", "aggregate"].iter().filter_map(|name| commands.get(*name)).sum::<u64>()
+            ["find", "aggregate", "get"].iter().filter_map(|name| commands.get(*name)).sum::<u64>()
         };
         let before = finds(&rig);
         let mut session = rig.session().await;

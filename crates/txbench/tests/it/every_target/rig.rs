@@ -4,6 +4,7 @@ use bson::{Document, doc};
 use testkit::{shared_replica_set, shared_standalone, unique_db};
 use txbench::{
     error::OpError,
+    store::Store,
     targets::{
         Connection, Durability, Feature, Find, Index, Session, Target, Traits, TxOptions, Update,
         registry::{Entry, TARGETS},
@@ -15,6 +16,8 @@ pub(crate) const DOCS: &str = "docs";
 pub(crate) struct Rig {
     pub(crate) traits: &'static Traits,
     pub(crate) target: Box<dyn Target>,
+    /// The server, if it is of DTranx.
+    store: Option<Store>,
 }
 
 /// The targets that have the features that a test needs.
@@ -33,6 +36,11 @@ pub(crate) fn transactional(needs: &[Feature]) -> Vec<&'static Entry> {
 impl Rig {
     /// The target with an empty collection.
     pub(crate) async fn empty(entry: &'static Entry, indexes: &[Index]) -> Self {
+        if entry.traits.on_dtranx {
+            let store = Store::start(1).await.unwrap();
+            let rig = Self::on(entry, store.uri.clone(), Durability::default(), indexes).await;
+            return Self { store: Some(store), ..rig };
+        }
         let set = entry.traits.needs_replica_set;
         let server = if set { shared_replica_set().await } else { shared_standalone().await }.unwrap();
         Self::on(entry, server.uri(), Durability::default(), indexes).await
@@ -41,10 +49,11 @@ impl Rig {
     /// The target with an empty collection on this server.
     pub(crate) async fn on(entry: &'static Entry, uri: String, durability: Durability, indexes: &[Index]) -> Self {
         let db = unique_db(entry.traits.name);
-        let connection = Connection { durability, ..Connection::new(uri, db, 16) };
+        let isolation = entry.traits.isolations.first().copied().unwrap_or_default();
+        let connection = Connection { durability, isolation, ..Connection::new(uri, db, 16) };
         let target = (entry.connect)(connection).await.unwrap();
         target.create(DOCS, indexes).await.unwrap();
-        Self { traits: &entry.traits, target }
+        Self { traits: &entry.traits, target, store: None }
     }
 
     /// The target with `{_id: 0..n, n: 0, group: _id % 2}` in the collection.
@@ -64,6 +73,7 @@ impl Rig {
         self.target.settle().await.unwrap();
         assert_eq!(self.target.leftovers(&[DOCS]).await.unwrap(), None, "{}", self.traits.name);
         self.target.close().await.unwrap();
+        drop(self.store);
     }
 }
 

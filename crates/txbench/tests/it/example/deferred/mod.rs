@@ -20,6 +20,7 @@ pub static ENTRY: Entry = Entry {
         about: "the official driver, updates sent together at the commit",
         transactional: false,
         needs_replica_set: false,
+        on_dtranx: false,
         isolations: &[],
         waits: false,
         commit_waits: false,

@@ -1,5 +1,4 @@
-//! Update operators on a document in memory: the server cannot apply them to a version that is not
-//! there yet.
+//! Update operators on a document in memory, for targets whose servers cannot apply them.
 //!
 //! `$set`, `$unset`, `$inc` and `$push` (with `$each`), on paths through documents and, by index,
 //! through arrays.
