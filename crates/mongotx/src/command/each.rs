@@ -158,9 +158,9 @@ pub(crate) async fn write_first(
 }
 
 /// Returns true if the write is a transaction because it may change values of a unique index, names
-/// its document by `_id` or by a key of such an index, and says the values itself, so that it can go
-/// with others. One that cannot would be a transaction of one document among many that stay locked
-/// meanwhile. (Inserts are a bulk of their own: [`super::insert`].)
+/// its document by `_id` or by a key of such an index, and says the values itself, so that it can
+/// go with others. One that cannot would be a transaction of one document among many that stay
+/// locked meanwhile. (Inserts are a bulk of their own: [`super::insert`].)
 fn is_keyed(collection: &Collection, operation: &Operation) -> bool {
     let Operation::Update(command) = operation else { return false };
     let UpdateCommand { filter, update, multi, upsert, array_filters, terms, .. } = &**command;
@@ -174,8 +174,8 @@ fn is_keyed(collection: &Collection, operation: &Operation) -> bool {
         && command.check_upsert().is_ok()
 }
 
-/// Returns true if the values of unique indexes that the update gives its document are known before,
-/// whether an upsert finds one or inserts it.
+/// Returns true if the values of unique indexes that the update gives its document are known
+/// before, whether an upsert finds one or inserts it.
 fn says_its_keys(collection: &Collection, UpdateCommand { filter, update, upsert, .. }: &UpdateCommand) -> bool {
     let id = Bson::ObjectId(ObjectId::new());
     let changed = |fields: &[&str]| given_fields(update, &id, fields);
