@@ -85,12 +85,20 @@ impl DtranxSession {
         let limit = if limit == 0 { usize::MAX } else { limit as usize };
         let found = match &mut self.tranx {
             Some(tranx) => {
-                let found = tranx.scan(range, limit.min(LONGEST_SCAN)).await.map_err(failed)?;
-                if limit > LONGEST_SCAN && !found.complete {
-                    let what = format!("read more than {LONGEST_SCAN} documents of a range in a transaction");
-                    return Err(OpError::unsupported(NAME, what));
+                // Keys that the transaction has deleted count in its limit, and are not answered.
+                let mut most = limit.min(LONGEST_SCAN);
+                loop {
+                    let mut found = tranx.scan(range.clone(), most).await.map_err(failed)?;
+                    if found.complete || found.items.len() >= limit {
+                        found.items.truncate(limit);
+                        break found;
+                    }
+                    if most == LONGEST_SCAN {
+                        let what = format!("read more than {LONGEST_SCAN} documents of a range in a transaction");
+                        return Err(OpError::unsupported(NAME, what));
+                    }
+                    most = most.saturating_mul(2).min(LONGEST_SCAN);
                 }
-                found
             }
             None => {
                 let snapshot = self.client.snapshot().await.map_err(failed)?;
