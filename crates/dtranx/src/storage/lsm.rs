@@ -207,27 +207,36 @@ fn belong(about: &Keyspace, folder: &str, expected: StoreId) -> Result<()> {
     }
 }
 
+/// Reason why items do not count as a server's.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Doubt {
+    /// They are another store's, server's or format's.
+    Others(String),
+    /// They do not say any more whose they are.
+    Lost(String),
+}
+
 /// Compares what a storage says about itself with what it should be, without its engine; `store` is
-/// `None` if that is not known. The error says what is wrong.
+/// `None` if that is not known.
 pub(crate) fn belongs(
     about: &BTreeMap<Vec<u8>, Vec<u8>>,
     server: ServerId,
     store: Option<StoreId>,
-) -> Result<(), String> {
+) -> Result<(), Doubt> {
     let numbers = [(FORMAT_FIELD, FORMAT_VERSION), (SERVER_FIELD, server.0)];
     for (field, expected) in numbers {
         match about.get(field.as_bytes()).map(|found| found.first_chunk().map(|found| u16::from_le_bytes(*found))) {
             Some(Some(found)) if found == expected => {}
-            Some(Some(found)) => return Err(format!("the items have {field} {found}, not {expected}")),
-            _ => return Err(format!("the {field} of the items is lost")),
+            Some(Some(found)) => return Err(Doubt::Others(format!("the items have {field} {found}, not {expected}"))),
+            _ => return Err(Doubt::Lost(format!("the {field} of the items is lost"))),
         }
     }
     match (about.get(STORE.as_bytes()).map(|found| found.first_chunk().map(|id| StoreId(*id))), store) {
         (Some(Some(found)), Some(expected)) if found != expected => {
-            Err(format!("the items belong to the store {found}, not to the store {expected}"))
+            Err(Doubt::Others(format!("the items belong to the store {found}, not to the store {expected}")))
         }
         (Some(Some(_)), _) => Ok(()),
-        _ => Err("the store of the items is lost".to_owned()),
+        _ => Err(Doubt::Lost("the store of the items is lost".to_owned())),
     }
 }
 

@@ -17,9 +17,8 @@ use crate::which::WhichServer;
 ///
 /// The server must not run, and nothing in its folders is written. Each damage is named, with what
 /// is lost or uncertain by it. Of the log, whole committed transactions before the first gap count;
-/// transactions in doubt do not. `dtranx restore` reads the file; with `--salvaged`, unless it is
-/// all of a cluster of one server. Status 1: something is damaged, in doubt or uncertain; the file
-/// is written all the same.
+/// transactions in doubt do not. `dtranx restore --salvaged` reads the file. Status 1: something is
+/// damaged, in doubt or uncertain; the file is written all the same.
 #[derive(Args)]
 pub(crate) struct SalvageOptions {
     #[command(flatten)]
@@ -81,7 +80,9 @@ fn show(config: &ServerConfig, found: &Salvaged) {
         found.records
     );
     match &found.moment {
-        Moment::Newest => say!("moment: the last one; nothing that is sure has a newer value"),
+        Moment::Newest => say!(
+            "moment: the last one; nothing that is sure has a newer value, unless the log has lost its end without a trace"
+        ),
         Moment::Before(damage) => say!("moment: before the gap in the log ({damage}); any key may have a newer value"),
     }
     say!("sure: {} items, {} bytes of keys and values", found.sure.items, found.sure.bytes);

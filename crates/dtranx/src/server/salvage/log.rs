@@ -82,6 +82,14 @@ impl<'a> Records<'a> {
         marks.into_iter().any(|(server, mark)| *server == tranx.server && tranx.number <= *mark)
     }
 
+    /// Returns true if the log has what an item of this transaction rests on, or need not have it
+    /// any more. The outcome of another server's transaction may come behind the items. One that
+    /// this server coordinates is in the items only when its commit is durable in the log.
+    pub(super) fn vouch_for(&self, tranx: TranxId) -> io::Result<bool> {
+        let is_known = self.is_complete(tranx) || self.scratch.is_committed(tranx)?;
+        Ok(is_known || tranx.server != self.me && self.scratch.is_ready(tranx)?)
+    }
+
     /// Transactions of other servers without an outcome that are not complete, and what they write.
     /// With a gap, those of this server too: their outcomes may be lost.
     pub(super) fn in_doubt(&self, has_gap: bool) -> impl Iterator<Item = io::Result<(TranxId, Vec<Write>)>> {
@@ -93,4 +101,33 @@ impl<'a> Records<'a> {
 
 fn decode<'a, T: serde::Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, String> {
     postcard::from_bytes(bytes).map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::{Epoch, Key, Value};
+
+    #[test]
+    fn log_vouches_for_own_transactions_by_their_commits_and_for_others_by_their_parts() {
+        let folder = tempfile::tempdir().unwrap();
+        let scratch = Scratch::make(&folder.path().join("scratch")).unwrap();
+        let [me, other] = [1, 2].map(ServerId);
+        let mut records = Records::new(me, &scratch);
+        let [own, others] = [me, other].map(|server| TranxId { server, number: 5 });
+        let writes = vec![Write { key: Key::new("a").unwrap(), value: Some(Value::new("x").unwrap()) }];
+        let participants = vec![me, other];
+        for tranx in [own, others] {
+            assert!(!records.vouch_for(tranx).unwrap());
+            let (participants, writes) = (participants.clone(), writes.clone());
+            let ready = Record::Ready { tranx, participants, shared: Vec::new(), ranges: Vec::new(), writes };
+            records.see(Sight::InOrder(&postcard::to_allocvec(&ready).unwrap())).unwrap();
+        }
+        assert!(records.vouch_for(others).unwrap());
+        // An item of it shows that the log has lost its end, with the commit.
+        assert!(!records.vouch_for(own).unwrap());
+        let commit = Record::Commit { tranx: own, participants, epoch: Epoch(1) };
+        records.see(Sight::InOrder(&postcard::to_allocvec(&commit).unwrap())).unwrap();
+        assert!(records.vouch_for(own).unwrap());
+    }
 }

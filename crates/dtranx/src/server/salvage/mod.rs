@@ -30,9 +30,9 @@ use crate::backup::{BackupError, Content};
 use crate::core::{Key, StoreId, TranxId};
 use crate::damage::{Damage, Damages};
 use crate::log::{Surveyed, lock_to_read, survey};
-use crate::storage::{belongs, remains};
+use crate::storage::{Doubt, belongs, remains};
 use log::Records;
-use scratch::Scratch;
+use scratch::{Scratch, Use};
 
 /// Reason why nothing was salvaged.
 #[derive(Debug, Error)]
@@ -60,7 +60,8 @@ pub enum SalvageError {
 /// Moment at which the sure keys had their values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Moment {
-    /// The last one: nothing that the server has acknowledged is newer.
+    /// The last one that the log shows: nothing that the server has acknowledged is newer, unless
+    /// the log has lost its end without a trace.
     Newest,
     /// When what was lost here was written. Any key may have a newer version.
     Before(Damage),
@@ -155,7 +156,17 @@ pub fn salvage(config: &ServerConfig, scratch: &Path, file: impl Write) -> Resul
         remains::ITEMS => scratch.note_item(entry),
         _ => scratch.note_about(entry),
     })?;
-    if let Err(what) = whose(&scratch, config, surveyed.store)? {
+    if let Err(doubt) = whose(&scratch, config, surveyed.store)? {
+        let what = match doubt {
+            Doubt::Others(what) => {
+                scratch.use_items(Use::None);
+                what
+            }
+            Doubt::Lost(what) => {
+                scratch.use_items(Use::Values);
+                what
+            }
+        };
         found.damages.push(Damage::of(items.display(), what));
         found.unsure = vec![remains::Between::all()];
     }
@@ -193,8 +204,8 @@ fn read_log<'a>(
     }
 }
 
-/// Checks whose the items are. The inner error says what is wrong with that.
-fn whose(scratch: &Scratch, config: &ServerConfig, store: Option<StoreId>) -> io::Result<Result<(), String>> {
+/// Checks whose the items are.
+fn whose(scratch: &Scratch, config: &ServerConfig, store: Option<StoreId>) -> io::Result<Result<(), Doubt>> {
     let about: BTreeMap<Vec<u8>, Vec<u8>> = scratch.about()?.into_iter().collect();
     Ok(belongs(&about, config.server, store))
 }

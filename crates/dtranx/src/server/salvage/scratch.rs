@@ -1,5 +1,6 @@
 //! What was read, until it is written: on a disk, because it may be larger than the memory.
 
+use std::cell::Cell;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -22,6 +23,18 @@ pub(super) struct Written {
     pub(super) value: Option<Value>,
 }
 
+/// What the items count for. Numbers of transactions begin anew in each store, so that those of
+/// another one prove nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Use {
+    /// Values, and proofs of what is committed.
+    Proofs,
+    /// Values only: it is not known whose they are.
+    Values,
+    /// Nothing: they are another store's.
+    None,
+}
+
 pub(super) struct Scratch {
     /// The last commit of each key that the log has.
     log: Part,
@@ -34,6 +47,7 @@ pub(super) struct Scratch {
     newer: Part,
     /// The entry with the highest number, of each key.
     items: Part,
+    use_of_items: Cell<Use>,
     about: Part,
     /// Keys that are not sure because a transaction in doubt may have written them.
     held: Part,
@@ -96,6 +110,7 @@ impl Scratch {
             behind: part(b'b'),
             newer: part(b'n'),
             items: part(b'i'),
+            use_of_items: Cell::new(Use::Proofs),
             about: part(b'a'),
             held: part(b'h'),
             uncertain: part(b'u'),
@@ -189,17 +204,30 @@ impl Scratch {
         found.filter_map(io::Result::transpose).collect()
     }
 
+    pub(super) fn use_items(&self, for_what: Use) {
+        self.use_of_items.set(for_what);
+    }
+
+    /// Returns true if an item proves that its transaction is committed.
+    pub(super) fn are_items_proofs(&self) -> bool {
+        self.use_of_items.get() == Use::Proofs
+    }
+
     /// The stored items, in the order of their stored keys; those that are deleted are left out.
     pub(super) fn items(&self) -> impl Iterator<Item = io::Result<(Vec<u8>, Vec<u8>)>> {
-        let found = self.items.iter().map(|entry| {
+        let items = (self.use_of_items.get() != Use::None).then(|| self.items.iter());
+        let found = items.into_iter().flatten().map(|entry| {
             let (key, bytes) = entry?;
             Ok(stored(&bytes)?.map(|value| (key, value.to_vec())))
         });
         found.filter_map(io::Result::transpose)
     }
 
-    /// The stored item of a stored key.
+    /// The stored item of a stored key, if it proves something.
     pub(super) fn item(&self, key: &[u8]) -> io::Result<Option<Vec<u8>>> {
+        if !self.are_items_proofs() {
+            return Ok(None);
+        }
         let found = self.items.get(key)?;
         found.map_or(Ok(None), |bytes| Ok(stored(&bytes)?.map(<[u8]>::to_vec)))
     }

@@ -4,10 +4,11 @@
 //! items have is sure at the item's value, unless
 //! - its newest entry may be lost in a damaged file of the items;
 //! - records may be missing before the first one of the log;
-//! - a transaction in doubt may have written it;
 //! - the log has a gap, and the item may be of a transaction in it or behind it: its value at the
 //!   moment before the gap is gone then. An item of a transaction that was complete when segments
 //!   were removed is not, if the gap is later than that.
+//!
+//! No key is sure that a transaction in doubt writes.
 
 use std::io::{self, Write};
 
@@ -45,9 +46,8 @@ impl Sorter<'_> {
         let (in_doubt, doubtful) = self.settle()?;
         let mut newer = Named::default();
         self.scratch.newer().try_for_each(|key| key.map(|key| newer.push(key)))?;
-        let is_whole = damages.is_empty() && in_doubt.total == 0;
-        // The whole of a cluster of one server is an ordinary backup of it.
-        let mark = (!is_whole || self.config.cluster.servers.len() > 1).then_some(Mark { server: self.config.server });
+        // Always marked: a log can have lost its end without a trace.
+        let mark = Some(Mark { server: self.config.server });
         let mut writer = Writer::begin(file, &self.config.cluster.name, Epoch(0), mark)?;
         let (mut sure, mut uncertain) = (Content::default(), Content::default());
         for found in self.keys() {
@@ -75,6 +75,7 @@ impl Sorter<'_> {
     /// log has lost its end.
     fn check_items(&mut self, damages: &mut Damages) -> io::Result<()> {
         let is_log_whole = self.surveyed.gap.is_none() && !self.surveyed.begins_late;
+        let are_proofs = self.scratch.are_items_proofs();
         for stored in self.scratch.items() {
             let (key, value) = stored?;
             let item = match stored_item(&key, &value) {
@@ -85,7 +86,7 @@ impl Sorter<'_> {
                 }
             };
             let version = item.version;
-            if is_log_whole && self.surveyed.gap.is_none() && !self.knows(version)? {
+            if is_log_whole && are_proofs && self.surveyed.gap.is_none() && !self.records.vouch_for(version)? {
                 let what = format!(
                     "the items have been written by transaction {version}, of which the log has no record: its end \
                      is lost"
@@ -98,26 +99,17 @@ impl Sorter<'_> {
         Ok(())
     }
 
-    /// Returns true if the log has a transaction, or need not have it any more.
-    fn knows(&self, tranx: TranxId) -> io::Result<bool> {
-        Ok(self.records.is_complete(tranx) || self.scratch.is_committed(tranx)? || self.scratch.is_ready(tranx)?)
-    }
-
     /// Looks at each transaction in doubt. If an item shows that its writes were done, it is
-    /// committed; if they may have been done, its keys are held back. Returns those that are in
-    /// doubt, and the keys that they write.
+    /// committed. Otherwise its keys are held back: its coordinator may have committed it. Returns
+    /// those that are in doubt, and the keys that they write.
     fn settle(&self) -> io::Result<(Named<TranxId>, Named<Key>)> {
         let (mut tranxs, mut keys) = (Named::default(), Named::default());
         let has_gap = self.surveyed.gap.is_some();
         for found in self.records.in_doubt(has_gap) {
             let (tranx, writes) = found?;
-            let mut may_be_done = false;
             let mut is_done = false;
-            for write in &writes {
-                let stored = stored_key(&write.key);
-                let item = self.item(&write.key)?;
-                is_done |= write.value.is_some() && item.as_ref().is_some_and(|item| item.version == tranx);
-                may_be_done |= self.is_unsure(&stored) || write.value.is_none() && item.is_none();
+            for write in writes.iter().filter(|write| write.value.is_some()) {
+                is_done |= self.item(&write.key)?.is_some_and(|item| item.version == tranx);
             }
             // With a gap, what it wrote may have been replaced, or the moment is before its commit.
             if is_done && !has_gap {
@@ -126,9 +118,7 @@ impl Sorter<'_> {
             }
             tranxs.push(tranx);
             for write in writes {
-                if may_be_done && !has_gap {
-                    self.scratch.hold(&write.key)?;
-                }
+                self.scratch.hold(&write.key)?;
                 keys.push(write.key);
             }
         }

@@ -46,7 +46,8 @@ pub(crate) struct Entry<'a> {
     pub(crate) value: Option<&'a [u8]>,
 }
 
-/// Keys between two keys, these themselves not; `None`: no limit on this side.
+/// Keys behind a key and up to another one; `None`: no limit on this side. The other one is among
+/// them: behind the damage there may be an older entry of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Between {
     pub(crate) after: Option<Vec<u8>>,
@@ -62,7 +63,7 @@ impl Between {
     /// Returns true if the key is one of them.
     pub(crate) fn contains(&self, key: &[u8]) -> bool {
         self.after.as_deref().is_none_or(|after| after < key)
-            && self.before.as_deref().is_none_or(|before| key < before)
+            && self.before.as_deref().is_none_or(|before| key <= before)
     }
 }
 

@@ -22,7 +22,7 @@ fn configured(store: &Store) -> String {
 }
 
 #[test]
-fn whole_store_is_salvaged_into_an_ordinary_backup() {
+fn whole_store_is_salvaged_and_restored() {
     let _limit = Limit::of(300, "end of a command");
     let (store, other) = (Store::young(), Store::young());
     let config = configured(&store);
@@ -39,7 +39,7 @@ fn whole_store_is_salvaged_into_an_ordinary_backup() {
     fs::remove_dir_all(&other.config.folder).unwrap();
     let _server = Server::start(&other.config).unwrap();
     let address = other.cluster.servers[0].address;
-    let restored = dtranx(None, &["restore", &file, "--server", &address.to_string()], "");
+    let restored = dtranx(None, &["restore", &file, "--salvaged", "--server", &address.to_string()], "");
     assert!(restored.status.success(), "{}", err(&restored));
     let client = Client::connect(&[address], ClientOptions::default()).unwrap();
     for (key, value) in store.last() {

@@ -63,7 +63,8 @@ fn data_of_another_server_or_cluster_are_refused() {
 #[test]
 fn items_and_log_of_another_store_are_named_and_not_used() {
     let _limit = Limit::of(300, "start of a server");
-    let (store, other) = (Store::young(), Store::young());
+    let (store, mut other) = (Store::young(), Store::young());
+    other.serve(|other, client| other.transact(client, &[("foreign".to_owned(), Some(b"x".to_vec()))]));
     let replace = |part: &str| {
         fs::rename(store.path(part), store.folder.path().join("aside")).unwrap();
         fs::rename(other.path(part), store.path(part)).unwrap();
@@ -73,6 +74,7 @@ fn items_and_log_of_another_store_are_named_and_not_used() {
     let said: String = got.found.damages.list().iter().map(ToString::to_string).collect();
     assert!(said.contains("the items belong to the store"), "{said}");
     assert_eq!(&got.sure, store.last(), "the log has everything");
+    assert!(got.uncertain.is_empty(), "items of another store are used: {:?}", got.uncertain.keys());
     fs::remove_dir_all(store.path("items")).unwrap();
     fs::rename(store.folder.path().join("aside"), store.path("items")).unwrap();
     replace("log");

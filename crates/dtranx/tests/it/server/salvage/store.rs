@@ -76,7 +76,7 @@ impl Store {
         store
     }
 
-    fn serve(&mut self, work: impl FnOnce(&mut Self, &Client)) {
+    pub(crate) fn serve(&mut self, work: impl FnOnce(&mut Self, &Client)) {
         let _server = Server::start(&self.config).unwrap();
         let options = ClientOptions { attempts: 10_000, request_ms: 60_000, ..ClientOptions::default() };
         let client = Client::connect(&[self.cluster.servers[0].address], options).unwrap();
@@ -93,7 +93,7 @@ impl Store {
         }
     }
 
-    fn transact(&mut self, client: &Client, writes: &[(String, Option<Vec<u8>>)]) {
+    pub(crate) fn transact(&mut self, client: &Client, writes: &[(String, Option<Vec<u8>>)]) {
         let write = |tranx: &mut Transaction, (key, value): &(String, Option<Vec<u8>>)| match value {
             Some(value) => tranx.put(key.clone(), value.clone()),
             None => tranx.delete(key.clone()),
