@@ -27,7 +27,7 @@ use super::{
     ending::{abort, end},
     plan::{Op, Plan, Value},
     repair,
-    state::{Flaw, Mending, Part, Run, State, Step, Why},
+    state::{Flaw, Mending, Part, Run, State, Step, Why, counts, op},
     together,
 };
 
@@ -50,10 +50,6 @@ pub fn advance(plan: &Plan, state: &mut State, t: usize) {
         }
         _ => {}
     }
-}
-
-pub(super) fn op(plan: &Plan, state: &State, t: usize) -> Op {
-    plan.txs[t].ops[state.runs[t].op]
 }
 
 fn lock(plan: &Plan, state: &mut State, t: usize) {
@@ -122,16 +118,6 @@ fn count(plan: &Plan, state: &mut State, t: usize, other: usize) {
         true => state.runs[t].step = Step::Doing(Part::Check(0)),
         false => state.runs[t].step = Step::Doing(Part::Count(other + 1)),
     }
-}
-
-/// Returns true if the question behind a statement counts this document of others.
-pub(super) fn counts(plan: &Plan, t: usize, op: Op, stored: &Stored) -> bool {
-    let is_passed_by = match stored.holder() {
-        Some(holder) if holder == t => !plan.has(Breakage::OwnSafeIsTaken),
-        Some(_) => plan.has(Breakage::HeldAreNotCounted),
-        None => false,
-    };
-    stored.safe == op.value() && !is_passed_by
 }
 
 /// Writes the document. Returns false if an index refused the write; the step that deals with the

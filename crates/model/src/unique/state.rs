@@ -3,8 +3,9 @@
 use protocol::TxStatus;
 
 use super::{
+    breakage::Breakage,
     documents::{Documents, Stored},
-    plan::{Faults, Plan, Value},
+    plan::{Faults, Op, Plan, Value},
 };
 
 /// Why a transaction did not commit.
@@ -214,4 +215,19 @@ impl Run {
         let checks_first = plan.has(super::Breakage::CheckBeforePlacing);
         Step::Doing(if checks_first { Part::Check(0) } else { Part::Lock })
     }
+}
+
+/// The statement that the transaction is at.
+pub(super) fn op(plan: &Plan, state: &State, t: usize) -> Op {
+    plan.txs[t].ops[state.runs[t].op]
+}
+
+/// Returns true if the question behind a statement counts this document of others.
+pub(super) fn counts(plan: &Plan, t: usize, op: Op, stored: &Stored) -> bool {
+    let is_passed_by = match stored.holder() {
+        Some(holder) if holder == t => !plan.has(Breakage::OwnSafeIsTaken),
+        Some(_) => plan.has(Breakage::HeldAreNotCounted),
+        None => false,
+    };
+    stored.safe == op.value() && !is_passed_by
 }

@@ -15,9 +15,8 @@
 use super::{
     breakage::Breakage,
     documents::{Pending, Stored},
-    operation::{counts, op},
     plan::{Op, Plan, Sent},
-    state::{Flaw, Part, Run, State, Step},
+    state::{Flaw, Part, Run, State, Step, counts, op},
 };
 
 /// Carries out a part of the present statement of the command.
