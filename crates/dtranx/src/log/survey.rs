@@ -25,7 +25,7 @@ const PAYLOAD_LIMIT_BYTES: usize = RECORD_LIMIT_BYTES + (128 << 10);
 /// Bytes that are looked through at once for the next whole block.
 const WINDOW_BYTES: usize = 1 << 20;
 
-/// What a survey sees.
+/// One thing that a survey of the log reports to its caller.
 #[derive(Clone, Copy, Debug)]
 pub enum Sight<'a> {
     /// The state in the GC log; comes first, if it can be read.

@@ -70,7 +70,7 @@ pub(super) fn read(
     Ok(())
 }
 
-/// How a journal ends.
+/// State of a journal behind its last whole batch.
 enum End {
     /// Behind a whole batch, or in one that was not written to its end.
     Clean,
