@@ -24,7 +24,7 @@ impl Host<'_> {
     pub(crate) fn uri(self) -> String {
         match self {
             Self::MongoDb(bench) => bench.uri.clone(),
-            Self::Dtranx(store) => store.uri.clone(),
+            Self::Dtranx(store) => store.uri().to_owned(),
         }
     }
 

@@ -12,6 +12,7 @@
 mod change;
 mod connection;
 pub mod driver;
+#[cfg(feature = "dtranx")]
 pub mod dtranx;
 mod entry;
 pub mod faulty;

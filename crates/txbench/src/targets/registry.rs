@@ -4,8 +4,10 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
+#[cfg(feature = "dtranx")]
+use super::dtranx;
 pub use super::entry::{Connect, Entry};
-use super::{Traits, dtranx, faulty, gateway, mongotx, mvcc, native, plain, recipe};
+use super::{Traits, faulty, gateway, mongotx, mvcc, native, plain, recipe};
 
 /// All targets, in the order in which the documentation explains them.
 pub static TARGETS: &[&Entry] = &[
@@ -16,6 +18,7 @@ pub static TARGETS: &[&Entry] = &[
     &gateway::ENTRY,
     &mvcc::ENTRY,
     &recipe::ENTRY,
+    #[cfg(feature = "dtranx")]
     &dtranx::ENTRY,
 ];
 
@@ -55,7 +58,11 @@ impl FromStr for TargetName {
         let found = every().map(|entry| entry.traits.name).find(|known| *known == name);
         found.map(Self).ok_or_else(|| {
             let known: Vec<&str> = TARGETS.iter().map(|entry| entry.traits.name).collect();
-            format!("no target has the name {name:?}; there are {}", known.join(", "))
+            let known = known.join(", ");
+            match name {
+                "dtranx" => format!("this program is built without the feature `dtranx`; it has the targets {known}"),
+                _ => format!("no target has the name {name:?}; there are {known}"),
+            }
         })
     }
 }

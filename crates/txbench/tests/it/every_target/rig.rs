@@ -38,7 +38,7 @@ impl Rig {
     pub(crate) async fn empty(entry: &'static Entry, indexes: &[Index]) -> Self {
         if entry.traits.on_dtranx {
             let store = Store::start(1).await.unwrap();
-            let rig = Self::on(entry, store.uri.clone(), Durability::default(), indexes).await;
+            let rig = Self::on(entry, store.uri().to_owned(), Durability::default(), indexes).await;
             return Self { store: Some(store), ..rig };
         }
         let set = entry.traits.needs_replica_set;

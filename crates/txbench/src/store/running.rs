@@ -20,8 +20,7 @@ const BATCH: usize = 500;
 
 /// Servers of DTranx, which end with this value if they were started here.
 pub struct Store {
-    /// Connection string of the servers.
-    pub uri: String,
+    uri: String,
     client: AsyncClient,
     started: Vec<Server>,
     _ports: Vec<HeldPort>,
@@ -59,6 +58,11 @@ impl Store {
         let refused = |error| BenchError::Refused(format!("{option}: cannot use these servers: {error}"));
         let client = connect(&uri).await.map_err(refused)?;
         Ok(Self { uri, client, started: Vec::new(), _ports: Vec::new(), _folder: None })
+    }
+
+    /// Connection string of the servers.
+    pub fn uri(&self) -> &str {
+        &self.uri
     }
 
     /// Removes a database.
