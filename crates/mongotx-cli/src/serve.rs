@@ -141,7 +141,8 @@ pub(crate) struct ServeOptions {
     #[arg(long, value_name = "HOST:PORT", requires = "as_replica_set")]
     advertise: Option<String>,
     /// Lets clients make commands fail (configureFailPoint): for the test suites of drivers only
-    #[arg(long)]
+    #[cfg(feature = "testing")]
+    #[arg(long, hide = true)]
     enable_test_commands: bool,
     /// How long the gateway waits at its end for commands that run
     #[arg(long, value_name = "SECONDS", default_value_t = 30)]
@@ -308,12 +309,13 @@ impl ServeOptions {
             ("max-change-events", self.max_change_events.to_string()),
             ("as-replica-set", format!("{:?}", self.as_replica_set)),
             ("advertise", format!("{:?}", self.advertise)),
-            ("enable-test-commands", self.enable_test_commands.to_string()),
             ("shutdown-timeout", self.shutdown_timeout.to_string()),
             ("end-with-stdin", self.end_with_stdin.to_string()),
             self.log.fixed(),
         ];
         fixed.extend(self.hoarding.fixed());
+        #[cfg(feature = "testing")]
+        fixed.push(("enable-test-commands", self.enable_test_commands.to_string()));
         fixed
     }
 }
@@ -356,6 +358,7 @@ async fn start_in_time(options: &ServeOptions) -> Result<Gateway, StartError> {
     }
 }
 
+#[allow(clippy::needless_update, reason = "with its feature `testing` the gateway has an option more")]
 fn gateway_options(options: &ServeOptions, uri: &str) -> GatewayOptions {
     let limits = Limits {
         connections: usize::try_from(options.max_connections).unwrap_or(usize::MAX),
@@ -397,7 +400,9 @@ fn gateway_options(options: &ServeOptions, uri: &str) -> GatewayOptions {
             .as_replica_set
             .clone()
             .map(|name| ReplicaSetFace { name, advertise: options.advertise.clone() }),
+        #[cfg(feature = "testing")]
         test_commands: options.enable_test_commands,
+        ..GatewayOptions::default()
     }
 }
 

@@ -209,11 +209,11 @@ mod tests {
 
     #[test]
     fn flags_win_over_the_file() {
-        let text = "max-connections = 5\nidle-timeout = 6\nenable-test-commands = false\n";
+        let text = "max-connections = 5\nidle-timeout = 6\nend-with-stdin = false\n";
         let matches = with(text, &["--max-connections", "7"]);
         assert_eq!(matches.get_one::<u32>("max_connections"), Some(&7));
         assert_eq!(matches.get_one::<u32>("idle_timeout"), Some(&6));
-        assert_eq!(matches.get_one::<bool>("enable_test_commands"), Some(&false));
+        assert_eq!(matches.get_one::<bool>("end_with_stdin"), Some(&false));
     }
 
     #[test]
@@ -225,7 +225,7 @@ mod tests {
             ("max-connections = 0", 1, "max-connections: invalid value '0'"),
             ("max-connections = 1.5", 1, "whole number"),
             ("max-connections = 99999999999999999999", 1, "max-connections"),
-            ("enable-test-commands = 1", 1, "enable-test-commands: it has to be true or false"),
+            ("end-with-stdin = 1", 1, "end-with-stdin: it has to be true or false"),
             ("uri = true", 1, "uri: it has to be a text"),
             ("uri = [\"x\"]", 1, "uri: it has to be a text"),
             ("[uri]\nx = 1", 1, "uri: it has to be a text"),

@@ -39,6 +39,12 @@ fn servers_that_cannot_be_used_are_named_by_their_option() {
     }
 }
 
+#[cfg(not(feature = "testing"))]
+#[test]
+fn clients_are_not_let_make_commands_fail() {
+    refused(&["serve", "--enable-test-commands"], &["unexpected argument '--enable-test-commands'"]);
+}
+
 #[test]
 fn database_names_that_cannot_be_are_refused() {
     refused(&["ls", "--tx-database", "a.b"], &["--tx-database", "cannot contain"]);
