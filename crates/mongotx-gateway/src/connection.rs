@@ -77,6 +77,13 @@ pub(crate) enum End {
 
 impl Connection {
     /// A new connection. Ids are never used twice.
+    ///
+    /// ```
+    /// use mongotx_gateway::{Connection, Peer};
+    ///
+    /// let connection = Connection::new(7, Peer::Unix);
+    /// assert!(connection.id() == 7 && !connection.is_gone());
+    /// ```
     pub fn new(id: i64, peer: Peer) -> Self {
         let doing = Arc::new(Doing::new(id, peer.to_string()));
         Self { id, peer, state: Mutex::default(), gone: watch::Sender::new(false), doing, _listed: None }
@@ -95,17 +102,55 @@ impl Connection {
     }
 
     /// Number of the connection, unique as long as the gateway lives.
+    ///
+    /// ```
+    /// # #[tokio::main]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # testkit::example_gateway!(gateway);
+    /// let (one, other) = (gateway.connect(), gateway.connect());
+    /// assert_ne!(one.id(), other.id());
+    /// # Ok(()) }
+    /// ```
     pub fn id(&self) -> i64 {
         self.id
     }
 
     /// The other end of the connection: the client's address, or the Unix socket.
+    ///
+    /// ```
+    /// use mongotx_gateway::{Connection, Peer};
+    ///
+    /// let peer = Peer::Tcp("192.0.2.7:50000".parse()?, "192.0.2.1:27117".parse()?);
+    /// let connection = Connection::new(1, peer);
+    /// assert_eq!(connection.peer().to_string(), "192.0.2.7:50000"); // the client's address
+    /// # Ok::<(), std::net::AddrParseError>(())
+    /// ```
     pub fn peer(&self) -> &Peer {
         &self.peer
     }
 
     /// The client's description of itself in its first `hello` (`client`): driver, system and
     /// application.
+    ///
+    /// ```
+    /// # #[tokio::main]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # testkit::example_gateway!(gateway);
+    /// use bson::doc;
+    /// use mongotx_gateway::Request;
+    ///
+    /// let connection = gateway.connect();
+    /// assert_eq!(connection.metadata(), None);
+    /// let client = doc! {
+    ///     "application": {"name": "shop"},
+    ///     "driver": {"name": "nodejs", "version": "7.5.0"},
+    ///     "os": {"type": "Linux"},
+    /// };
+    /// let hello = Request::of(&doc! {"hello": 1, "client": client.clone(), "$db": "admin"})?;
+    /// assert!(gateway.run_command(&connection, &hello).await.is_ok());
+    /// assert_eq!(connection.metadata(), Some(client));
+    /// # Ok(()) }
+    /// ```
     pub fn metadata(&self) -> Option<Document> {
         self.state().metadata.clone()
     }
@@ -124,11 +169,37 @@ impl Connection {
 
     /// Returns true if the client has closed the connection, or it is lost: an answer would not be
     /// received.
+    ///
+    /// ```
+    /// # #[tokio::main]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # testkit::example_gateway!(gateway);
+    /// let connection = gateway.connect();
+    /// assert!(!connection.is_gone());
+    /// gateway.disconnect(&connection).await;
+    /// assert!(connection.is_gone());
+    /// # Ok(()) }
+    /// ```
     pub fn is_gone(&self) -> bool {
         *self.gone.borrow()
     }
 
     /// Waits until the client is gone: for commands that can be given up.
+    ///
+    /// ```
+    /// # #[tokio::main]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # testkit::example_gateway!(gateway);
+    /// use std::time::Duration;
+    ///
+    /// let connection = gateway.connect();
+    /// let work = tokio::time::sleep(Duration::from_millis(10)); // a command that takes its time
+    /// tokio::select! {
+    ///     () = work => println!("answer it"),
+    ///     () = connection.gone() => println!("give it up"),
+    /// }
+    /// # Ok(()) }
+    /// ```
     pub async fn gone(&self) {
         // The sender lives in `self`: this cannot fail.
         let _ = self.gone.subscribe().wait_for(|gone| *gone).await;

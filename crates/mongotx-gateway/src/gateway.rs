@@ -165,6 +165,17 @@ pub enum StartError {
 impl StartError {
     /// Returns true if the only failure known so far is that the backing server could not be
     /// reached.
+    ///
+    /// ```
+    /// # #[tokio::main]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use mongotx_gateway::{Gateway, GatewayOptions};
+    ///
+    /// let uri = "mongodb://127.0.0.1:1/?serverSelectionTimeoutMS=300".to_owned(); // nobody listens there
+    /// let refused = Gateway::start(GatewayOptions { uri, ..GatewayOptions::default() }).await.err();
+    /// assert!(refused.expect("there is no server").is_unreachable()); // it may come up: try again
+    /// # Ok(()) }
+    /// ```
     pub fn is_unreachable(&self) -> bool {
         matches!(self, Self::Client(error) if error.kind() == mongotx::ErrorKind::Unavailable)
     }
@@ -172,6 +183,19 @@ impl StartError {
 
 impl Gateway {
     /// Starts a gateway: connects to the server, then listens.
+    ///
+    /// ```
+    /// # #[tokio::main]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = testkit::ServerOptions::standalone().in_memory().start().await?;
+    /// # let uri = server.uri();
+    /// use mongotx_gateway::{Gateway, GatewayOptions};
+    ///
+    /// let options = GatewayOptions { uri, listen: Some("127.0.0.1:0".parse()?), ..GatewayOptions::default() };
+    /// let gateway = Gateway::start(options).await?;
+    /// println!("connect to mongodb://{}", gateway.address().expect("it listens"));
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
     /// [`StartError`].
@@ -215,6 +239,25 @@ impl Gateway {
     /// password or roles have changed, the open connections, transactions and cursors end.
     /// Connections with other certificates go on. An error changes nothing.
     ///
+    /// ```
+    /// # #[tokio::main]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = testkit::ServerOptions::standalone().in_memory().start().await?;
+    /// # let uri = server.uri();
+    /// use mongotx_gateway::{Gateway, GatewayOptions, UserName, Users};
+    ///
+    /// let folder = tempfile::tempdir()?;
+    /// let file = folder.path().join("users.json");
+    /// let ann = UserName { database: "admin".to_owned(), name: "ann".to_owned() };
+    /// Users::change(&file, |users| users.add(ann.clone(), "secret", vec!["readWrite:bank".parse()?]))?;
+    /// let options = GatewayOptions { uri, users: Some(file.clone()), ..GatewayOptions::default() };
+    /// let gateway = Gateway::start(options).await?;
+    ///
+    /// Users::change(&file, |users| users.set_password(&ann, "another secret"))?;
+    /// assert_eq!(gateway.reload().await?.users_changed, 1); // who had logged in as ann has to do so again
+    /// # Ok(()) }
+    /// ```
+    ///
     /// # Errors
     /// [`StartError::Users`], [`StartError::Tls`].
     pub async fn reload(&self) -> Result<Reloaded, StartError> {
@@ -249,22 +292,69 @@ impl Gateway {
     }
 
     /// Address on which the gateway listens for TCP connections, with the port that was taken.
+    ///
+    /// ```
+    /// # #[tokio::main]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # testkit::example_gateway!(gateway);
+    /// let address = gateway.address().expect("GatewayOptions::listen was set");
+    /// let driver = mongodb::Client::with_uri_str(format!("mongodb://{address}")).await?;
+    /// driver.database("admin").run_command(bson::doc! {"ping": 1}).await?;
+    /// # Ok(()) }
+    /// ```
     pub fn address(&self) -> Option<SocketAddr> {
         self.address
     }
 
     /// Address on which the gateway serves metrics, with the port that was taken.
+    ///
+    /// ```
+    /// # #[tokio::main]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = testkit::ServerOptions::standalone().in_memory().start().await?;
+    /// # let uri = server.uri();
+    /// use mongotx_gateway::{Gateway, GatewayOptions};
+    ///
+    /// let options = GatewayOptions { uri, metrics: Some("127.0.0.1:0".parse()?), ..GatewayOptions::default() };
+    /// let gateway = Gateway::start(options).await?;
+    /// let address = gateway.metrics_address().expect("GatewayOptions::metrics was set");
+    /// println!("Prometheus finds metrics at http://{address}/metrics");
+    /// # Ok(()) }
+    /// ```
     pub fn metrics_address(&self) -> Option<SocketAddr> {
         self.metrics_address
     }
 
     /// Address on which the gateway serves the page for operators, with the port that was taken.
+    ///
+    /// ```
+    /// # #[tokio::main]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = testkit::ServerOptions::standalone().in_memory().start().await?;
+    /// # let uri = server.uri();
+    /// use mongotx_gateway::{Gateway, GatewayOptions};
+    ///
+    /// let options = GatewayOptions { uri, web: Some("127.0.0.1:0".parse()?), ..GatewayOptions::default() };
+    /// let gateway = Gateway::start(options).await?;
+    /// let address = gateway.web_address().expect("GatewayOptions::web was set");
+    /// println!("open http://{address}/ in a browser");
+    /// # Ok(()) }
+    /// ```
     pub fn web_address(&self) -> Option<SocketAddr> {
         self.web_address
     }
 
     /// Ends the gateway. Commands that run are waited for, at most for `limit`; then connections
     /// end as they are. What is decided is finished, within the library's own limit.
+    ///
+    /// ```
+    /// # #[tokio::main]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # testkit::example_gateway!(gateway);
+    /// // The program is to end: clients have ten seconds for commands that run.
+    /// gateway.shutdown(std::time::Duration::from_secs(10)).await?;
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
     /// The library could not finish everything; other clients will.
@@ -285,17 +375,50 @@ impl Gateway {
 
     /// Counters of the library, among them the commands that it sent to the server. (Commands that
     /// are passed on are not counted.)
+    ///
+    /// ```
+    /// # #[tokio::main]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # testkit::example_gateway!(gateway);
+    /// let metrics = gateway.metrics();
+    /// println!("{} transactions committed, {} rolled back", metrics.commits, metrics.rollbacks);
+    /// # Ok(()) }
+    /// ```
     pub fn metrics(&self) -> mongotx::Metrics {
         self.server.context.client.metrics()
     }
 
     /// Waits until everything decided so far is finished. False when that takes longer than
     /// `limit`.
+    ///
+    /// ```
+    /// # #[tokio::main]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # testkit::example_gateway!(gateway);
+    /// use std::time::Duration;
+    ///
+    /// // A program that reads the documents without MongoTx is to see what clients have committed.
+    /// assert!(gateway.flush(Duration::from_secs(60)).await);
+    /// # Ok(()) }
+    /// ```
     pub async fn flush(&self, limit: Duration) -> bool {
         self.server.context.client.flush(limit).await
     }
 
     /// A connection of this process itself, for tests of commands.
+    ///
+    /// ```
+    /// # #[tokio::main]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # testkit::example_gateway!(gateway);
+    /// use bson::doc;
+    /// use mongotx_gateway::Request;
+    ///
+    /// let connection = gateway.connect();
+    /// let ping = Request::of(&doc! {"ping": 1, "$db": "admin"})?;
+    /// assert!(gateway.run_command(&connection, &ping).await.is_ok());
+    /// # Ok(()) }
+    /// ```
     pub fn connect(&self) -> Connection {
         self.server.connection(Peer::Unix)
     }
@@ -326,6 +449,16 @@ impl Gateway {
     }
 
     /// Marks a connection as ended. Those of its commands that only read end, too.
+    ///
+    /// ```
+    /// # #[tokio::main]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # testkit::example_gateway!(gateway);
+    /// let connection = gateway.connect();
+    /// gateway.disconnect(&connection).await;
+    /// assert!(connection.is_gone());
+    /// # Ok(()) }
+    /// ```
     pub async fn disconnect(&self, connection: &Connection) {
         connection.set_gone();
         crate::command::connection_closed(&self.server.context, connection).await;

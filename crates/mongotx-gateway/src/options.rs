@@ -169,6 +169,15 @@ pub struct Tuning {
 
 impl GatewayOptions {
     /// The options that can be changed while the gateway runs.
+    ///
+    /// ```
+    /// use mongotx_gateway::GatewayOptions;
+    ///
+    /// let options = GatewayOptions::default();
+    /// let mut tuning = options.tuning();
+    /// assert_eq!(tuning.limits, options.limits);
+    /// tuning.limits.connections = 500; // for `Gateway::tune`
+    /// ```
     pub fn tuning(&self) -> Tuning {
         let Self { limits, sessions, slow, lock_wait, .. } = self.clone();
         Tuning { limits, sessions, slow, lock_wait }

@@ -15,6 +15,15 @@ pub struct Reply {
 
 impl Reply {
     /// The document of the reply as bytes, the way it is sent to the client.
+    ///
+    /// ```
+    /// use bson::doc;
+    /// use mongotx_gateway::Reply;
+    ///
+    /// let reply = Reply::from(doc! {"n": 3, "ok": 1});
+    /// assert_eq!(reply.body().get_i32("n")?, 3);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn body(&self) -> &RawDocument {
         &self.body
     }
@@ -28,6 +37,14 @@ impl Reply {
     }
 
     /// Returns true if the command was carried out: the field `ok` is 1 or `true`.
+    ///
+    /// ```
+    /// use bson::doc;
+    /// use mongotx_gateway::Reply;
+    ///
+    /// assert!(Reply::from(doc! {"n": 3, "ok": 1}).is_ok());
+    /// assert!(!Reply::from(doc! {"ok": 0, "errmsg": "no such command", "code": 59}).is_ok());
+    /// ```
     pub fn is_ok(&self) -> bool {
         match self.body.get("ok") {
             Ok(Some(ok)) => ok.as_f64() == Some(1.0) || ok.as_i32() == Some(1) || ok.as_bool() == Some(true),

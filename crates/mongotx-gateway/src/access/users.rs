@@ -85,6 +85,18 @@ struct StoredUser {
 impl Users {
     /// Reads a file.
     ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let file = folder.path().join("users.json");
+    /// use mongotx_gateway::Users;
+    ///
+    /// let refused = Users::read(&file).err().expect("there is no such file yet");
+    /// assert_eq!(refused.path, file);
+    /// Users::change(&file, |_| Ok(()))?; // makes a file without users
+    /// assert_eq!(Users::read(&file)?.list().count(), 0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// When it cannot be read, is too large, or something in it cannot be.
     pub fn read(path: &Path) -> Result<Self, UsersError> {
@@ -120,6 +132,21 @@ impl Users {
 
     /// Changes a file, which is made if it does not exist. No other process can change it
     /// meanwhile; an error leaves it as it is.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let file = folder.path().join("users.json");
+    /// use mongotx_gateway::{UserName, Users};
+    ///
+    /// let ann = UserName { database: "admin".to_owned(), name: "ann".to_owned() };
+    /// Users::change(&file, |users| {
+    ///     users.add(ann.clone(), "secret", vec!["read:bank".parse()?])?;
+    ///     users.set_roles(&ann, vec!["readWrite:bank".parse()?]) // both changes, or none
+    /// })?;
+    /// let taken = Users::change(&file, |users| users.add(ann, "secret", Vec::new()));
+    /// assert!(taken.expect_err("ann is there").reason.contains("ann@admin"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// As [`Users::read`]; `change`'s own; when another process is changing the file, or it cannot
@@ -182,6 +209,17 @@ impl Users {
 
     /// Adds a user.
     ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let file = folder.path().join("users.json");
+    /// use mongotx_gateway::{Role, UserName, Users};
+    ///
+    /// let ann = UserName { database: "admin".to_owned(), name: "ann".to_owned() };
+    /// let roles: Vec<Role> = vec!["readWrite:bank".parse()?, "read:stock".parse()?];
+    /// Users::change(&file, |users| users.add(ann, "secret", roles))?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// In words: a name that cannot be or is taken, an empty password or one that SASLprep does not
     /// allow, too many roles.
@@ -209,6 +247,17 @@ impl Users {
 
     /// Gives a user another password.
     ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let file = folder.path().join("users.json");
+    /// use mongotx_gateway::{UserName, Users};
+    ///
+    /// let ann = UserName { database: "admin".to_owned(), name: "ann".to_owned() };
+    /// # Users::change(&file, |users| users.add(ann.clone(), "secret", vec!["readWrite:bank".parse()?]))?;
+    /// Users::change(&file, |users| users.set_password(&ann, "another secret"))?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// In words: there is none of that name, an empty password or one that SASLprep does not allow.
     pub fn set_password(&mut self, name: &UserName, password: &str) -> Result<(), String> {
@@ -217,6 +266,17 @@ impl Users {
     }
 
     /// Gives a user other roles.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let file = folder.path().join("users.json");
+    /// use mongotx_gateway::{UserName, Users};
+    ///
+    /// let ann = UserName { database: "admin".to_owned(), name: "ann".to_owned() };
+    /// # Users::change(&file, |users| users.add(ann.clone(), "secret", vec!["readWrite:bank".parse()?]))?;
+    /// Users::change(&file, |users| users.set_roles(&ann, vec!["readAnyDatabase".parse()?]))?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// In words: there is none of that name, too many roles.
@@ -235,6 +295,18 @@ impl Users {
 
     /// Removes a user.
     ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let file = folder.path().join("users.json");
+    /// use mongotx_gateway::{UserName, Users};
+    ///
+    /// let ann = UserName { database: "admin".to_owned(), name: "ann".to_owned() };
+    /// # Users::change(&file, |users| users.add(ann.clone(), "secret", vec!["readWrite:bank".parse()?]))?;
+    /// Users::change(&file, |users| users.remove(&ann))?;
+    /// assert_eq!(Users::read(&file)?.list().count(), 0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// In words, when there is none of that name.
     pub fn remove(&mut self, name: &UserName) -> Result<(), String> {
@@ -242,6 +314,18 @@ impl Users {
     }
 
     /// Names and roles of all users, ordered by database and name.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let file = folder.path().join("users.json");
+    /// # let ann = mongotx_gateway::UserName { database: "admin".to_owned(), name: "ann".to_owned() };
+    /// # mongotx_gateway::Users::change(&file, |users| users.add(ann, "secret", vec!["readWrite:bank".parse()?]))?;
+    /// for (name, roles) in mongotx_gateway::Users::read(&file)?.list() {
+    ///     assert_eq!(name.to_string(), "ann@admin");
+    ///     assert_eq!(roles[0].to_string(), "readWrite:bank");
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn list(&self) -> impl Iterator<Item = (&UserName, &[Role])> {
         self.users.values().map(|user| (&user.name, &user.roles[..]))
     }

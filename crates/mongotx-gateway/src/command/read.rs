@@ -19,6 +19,19 @@ use crate::{
 /// Reads a command: the fields of its session, those that every command may carry, and its own. The
 /// own fields of a command that is passed on to the server are not read.
 ///
+/// ```
+/// use bson::doc;
+/// use mongotx_gateway::{Request, read};
+///
+/// let find = Request::of(&doc! {"find": "accounts", "filter": {"_id": 1}, "$db": "bank"})?;
+/// assert_eq!(read(&find), Ok(()));
+///
+/// let wrong = Request::of(&doc! {"find": "accounts", "filter": 1, "$db": "bank"})?;
+/// let refused = read(&wrong).expect_err("a filter is a document");
+/// assert!(refused.get_str("errmsg")?.contains("filter"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
 /// # Errors
 /// The error reply, if the command is not well formed.
 pub fn read(request: &Request) -> Result<(), Document> {
