@@ -109,10 +109,10 @@ impl<W: Write> Writer<W> {
         Ok(())
     }
 
-    pub(crate) fn add(&mut self, item: (Key, Value)) -> Result<(), BackupError> {
-        self.content.count(&item.0, &item.1);
-        self.piece_bytes += item.0.as_bytes().len() + item.1.as_bytes().len();
-        self.piece.push(item);
+    pub(crate) fn add(&mut self, key: Key, value: Value) -> Result<(), BackupError> {
+        self.content.count(&key, &value);
+        self.piece_bytes += key.as_bytes().len() + value.as_bytes().len();
+        self.piece.push((key, value));
         if self.piece_bytes >= PIECE_BYTES { self.write_items() } else { Ok(()) }
     }
 
@@ -252,7 +252,7 @@ mod tests {
         let mut writer = Writer::begin(&mut file, "bank", Epoch(5), None).unwrap();
         for number in 0..ITEMS {
             let value = vec![number as u8; 10_000];
-            writer.add((Key::new(format!("{number:03}")).unwrap(), Value::new(value).unwrap())).unwrap();
+            writer.add(Key::new(format!("{number:03}")).unwrap(), Value::new(value).unwrap()).unwrap();
         }
         assert_eq!(writer.end().unwrap(), Content { items: ITEMS, bytes: ITEMS * 10_003 });
         file

@@ -100,7 +100,8 @@ pub fn backup(snapshot: &Snapshot, cluster: &str, file: impl Write) -> Result<Co
         let found = snapshot.scan(&range, PAGE_ITEMS)?;
         let last = found.items.last().map(|(key, _)| key.clone()).filter(|_| !found.complete);
         for (key, value) in found.items {
-            writer.add(item(key, value)?)?;
+            let (key, value) = item(key, value)?;
+            writer.add(key, value)?;
         }
         let last = last.map(Key::new).transpose().map_err(ClientError::from)?;
         rest = last.and_then(|last| last.successor()).map(|start| KeyRange { start, end: None });

@@ -44,8 +44,9 @@ pub(super) async fn run_bank(options: &DemoOptions, seed: u64, stage: &mut Stage
     let orders = Orders { uri: stage.uri.clone(), arguments, ears };
     for number in 0..options.workers {
         let task = if options.tamper && number == 0 { Task::Tamper } else { Task::Work };
-        stage.crew.start(&orders, (number, 0), task.name()).await?;
-        stage.live.started((number, 0));
+        let name = Name { number, incarnation: 0 };
+        stage.crew.start(&orders, name, task.name()).await?;
+        stage.live.started(name);
     }
     let mut master = Master {
         orders,
@@ -138,15 +139,15 @@ impl Master {
     fn note(&mut self, crew: &Crew, name: Name, heard: Heard) {
         // A worker that was killed has a successor when its silence is heard.
         if matches!(heard, Heard::Silence) && crew.has(name) {
-            self.tally.fail(format!("worker {} ended by itself", name.0));
+            self.tally.fail(format!("worker {} ended by itself", name.number));
         }
         self.tally.note(name, heard);
     }
 
     /// Ends all workers, and reads their last reports.
     async fn stop(&mut self, crew: &mut Crew) {
-        for ((number, _), how) in crew.stop_all().await {
-            self.tally.fail(format!("worker {number}: {how}"));
+        for (name, how) in crew.stop_all().await {
+            self.tally.fail(format!("worker {}: {how}", name.number));
         }
         while let Ok((name, heard)) = self.heard.try_recv() {
             self.tally.note(name, heard);

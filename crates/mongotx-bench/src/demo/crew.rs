@@ -19,8 +19,14 @@ use crate::failure::{Context, Failure};
 /// Time that a worker may take to end by itself.
 const STOP_LIMIT: Duration = Duration::from_secs(40);
 
-/// Name of a worker process: the worker's number, and the number of its earlier starts.
-pub(super) type Name = (u32, u32);
+/// Name of a worker process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Name {
+    /// Number of the worker.
+    pub(super) number: u32,
+    /// Number of its earlier starts.
+    pub(super) incarnation: u32,
+}
 
 /// A message of a worker, or the end of its messages.
 pub(super) enum Heard {
@@ -66,11 +72,9 @@ impl Crew {
     pub(super) async fn replace(&mut self, orders: &Orders, nth: usize, task: &str) -> Result<Option<Name>, Failure> {
         let at = nth % self.workers.len().max(1);
         let Some(worker) = self.workers.get_mut(at) else { return Ok(None) };
-        let (number, incarnation) = worker.name;
         worker.kill().await;
-        *worker = Worker::start(orders, (number, incarnation + 1), task)
-            .await
-            .context("a worker process could not be started")?;
+        let next = Name { incarnation: worker.name.incarnation + 1, ..worker.name };
+        *worker = Worker::start(orders, next, task).await.context("a worker process could not be started")?;
         Ok(Some(worker.name))
     }
 
@@ -117,7 +121,8 @@ impl Worker {
         let mut child = Command::new(std::env::current_exe()?)
             .arg("demo-worker")
             .args(&orders.arguments)
-            .args(["--worker", &name.0.to_string(), "--incarnation", &name.1.to_string(), "--task", task])
+            .args(["--worker", &name.number.to_string(), "--incarnation", &name.incarnation.to_string()])
+            .args(["--task", task])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             // Ctrl-C is for the demo alone, which then ends its workers.

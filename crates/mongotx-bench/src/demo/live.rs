@@ -127,9 +127,8 @@ impl Live {
 
     /// Notes that a worker was started. Its predecessor, if it has one, was killed.
     pub(super) fn started(&self, name: Name) {
-        let (number, incarnation) = name;
-        let killed = (incarnation > 0).then(Instant::now);
-        self.shown().workers.insert(number, (incarnation, killed));
+        let killed = (name.incarnation > 0).then(Instant::now);
+        self.shown().workers.insert(name.number, (name.incarnation, killed));
     }
 
     /// Notes the tally after so much time.
@@ -243,7 +242,7 @@ mod tests {
         let mut tally = Tally::new(0);
         for id in 0..transfers {
             let transfer = Transfer { id: id.to_string(), from: 0, to: 1, amount: 1 };
-            tally.note((0, 0), Heard::Line(Line::Done(transfer)));
+            tally.note(Name { number: 0, incarnation: 0 }, Heard::Line(Line::Done(transfer)));
         }
         tally.kills = kills;
         tally
@@ -262,8 +261,8 @@ mod tests {
     #[test]
     fn workers_that_follow_a_killed_one_are_distinguished() {
         let live = Live::default();
-        for name in [(0, 0), (1, 0), (1, 1)] {
-            live.started(name);
+        for (number, incarnation) in [(0, 0), (1, 0), (1, 1)] {
+            live.started(Name { number, incarnation });
         }
         let workers = live.to_json()["workers"].clone();
         assert_eq!(workers[0], json!({"number": 0, "incarnation": 0, "killed_ms_ago": null}));

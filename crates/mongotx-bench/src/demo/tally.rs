@@ -36,7 +36,8 @@ impl Tally {
     }
 
     /// Notes a worker's report. The caller judges its silence.
-    pub(super) fn note(&mut self, (number, incarnation): Name, heard: Heard) {
+    pub(super) fn note(&mut self, name: Name, heard: Heard) {
+        let number = name.number;
         let line = match heard {
             Heard::Line(line) => line,
             Heard::Nonsense(text) => return self.fail(format!("worker {number} said {text:?}")),
@@ -57,7 +58,7 @@ impl Tally {
                 }
             }
             Line::SumConflict => self.sum_conflicts += 1,
-            Line::Stats(stats) => drop(self.stats.insert((number, incarnation), stats)),
+            Line::Stats(stats) => drop(self.stats.insert(name, stats)),
             Line::GaveUp(_) => self.gave_up += 1,
             Line::Failed(why) => self.fail(format!("worker {number}: {why}")),
         }

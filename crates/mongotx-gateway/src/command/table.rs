@@ -28,7 +28,7 @@ use crate::{
         Need::{Define, Manage, Monitor, Read, Root, See, Write},
     },
     api::Api,
-    error::{Code, code},
+    error::code,
     failure::Answer,
     fields::Fields,
     handshake::{self, Listed},
@@ -90,36 +90,23 @@ const fn through(names: Names, access: Access) -> Command {
     Command::new(names, access, Route::Through)
 }
 
-type Refusal = (Code, &'static str);
-
-/// The row of a command that the gateway refuses.
-const fn refused((code, why): Refusal, names: Names, access: Access) -> Command {
-    Command::new(names, access, Route::Refused(code, why))
+/// The row of a command that the gateway refuses, for the reason `why`.
+const fn refused(why: &'static str, names: Names, access: Access) -> Command {
+    Command::new(names, access, Route::Refused(code::COMMAND_NOT_SUPPORTED, why))
 }
 
 const COUNT: &str = "Cannot run 'count' in a multi-document transaction. Please see http://dochub.mongodb.org/core/transaction-count for a recommended alternative.";
 const GREETING: &str = "This command is not supported in transactions";
 
-const NO_REPLICATION: Refusal =
-    (code::COMMAND_NOT_SUPPORTED, "the gateway is no member of a replica set and has none to manage");
-const NO_SHARDING: Refusal =
-    (code::COMMAND_NOT_SUPPORTED, "the gateway manages no shards; ask a router of the cluster itself");
-const ON_THE_SERVER: Refusal = (
-    code::COMMAND_NOT_SUPPORTED,
-    "users and roles are managed on the server itself; the gateway passes no commands about them on",
-);
-const NO_SUCH_LOGIN: Refusal = (
-    code::COMMAND_NOT_SUPPORTED,
-    "clients log in by SCRAM-SHA-256 or SCRAM-SHA-1 (saslStart); certificates are checked by TLS and name no user",
-);
-const DANGEROUS: Refusal = (
-    code::COMMAND_NOT_SUPPORTED,
-    "it would change the server under everybody who uses it; connect to the server itself for that",
-);
-const BEHIND_THE_BACK: Refusal = (
-    code::COMMAND_NOT_SUPPORTED,
-    "it copies or rewrites documents as they are stored, those of transactions that are not decided included",
-);
+const NO_REPLICATION: &str = "the gateway is no member of a replica set and has none to manage";
+const NO_SHARDING: &str = "the gateway manages no shards; ask a router of the cluster itself";
+const ON_THE_SERVER: &str =
+    "users and roles are managed on the server itself; the gateway passes no commands about them on";
+const NO_SUCH_LOGIN: &str =
+    "clients log in by SCRAM-SHA-256 or SCRAM-SHA-1 (saslStart); certificates are checked by TLS and name no user";
+const DANGEROUS: &str = "it would change the server under everybody who uses it; connect to the server itself for that";
+const BEHIND_THE_BACK: &str =
+    "it copies or rewrites documents as they are stored, those of transactions that are not decided included";
 
 static ROWS: &[Command] = &[
     // Documents.

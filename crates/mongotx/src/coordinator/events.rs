@@ -2,9 +2,12 @@
 //! them, and which of them are removed. The content of events, and how they are written and read,
 //! is in `crate::command::events`.
 
-use std::sync::{
-    Arc, Weak,
-    atomic::{AtomicBool, Ordering::SeqCst},
+use std::{
+    ops::RangeInclusive,
+    sync::{
+        Arc, Weak,
+        atomic::{AtomicBool, Ordering::SeqCst},
+    },
 };
 
 use bson::{doc, oid::ObjectId};
@@ -85,7 +88,8 @@ impl Events {
 
     /// Notes that a transaction with these numbers is committed: callers that wait for events go
     /// on, and old events are removed.
-    pub(crate) fn are_committed(&self, first: i64, last: i64) {
+    pub(crate) fn are_committed(&self, numbers: &RangeInclusive<i64>) {
+        let (first, last) = (*numbers.start(), *numbers.end());
         self.latest.send_if_modified(|latest| {
             let is_later = *latest < last;
             *latest = (*latest).max(last);

@@ -55,7 +55,7 @@ impl Sorter<'_> {
             let Some(value) = found.value() else { continue };
             if self.is_sure(&found)? {
                 sure.count(&found.key, value);
-                writer.add((found.key.clone(), value.clone()))?;
+                writer.add(found.key.clone(), value.clone())?;
             } else {
                 uncertain.count(&found.key, value);
                 self.scratch.put_uncertain(&found.key, value)?;
@@ -63,7 +63,8 @@ impl Sorter<'_> {
         }
         writer.begin_uncertain()?;
         for item in self.scratch.uncertain() {
-            writer.add(item?)?;
+            let (key, value) = item?;
+            writer.add(key, value)?;
         }
         writer.end()?;
         let moment = self.surveyed.gap.map_or(Moment::Newest, Moment::Before);

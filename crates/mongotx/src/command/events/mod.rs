@@ -19,7 +19,7 @@
 mod content;
 mod read;
 
-use std::{collections::HashMap, sync::Arc};
+use std::{collections::HashMap, ops::RangeInclusive, sync::Arc};
 
 use bson::{Bson, DateTime, Document, Timestamp, doc, oid::ObjectId};
 use futures_util::{FutureExt, future::BoxFuture};
@@ -69,8 +69,8 @@ pub(crate) struct Recorded {
     /// The descriptions of its watched collections: a client that switches change streams on for
     /// one waits for those that go by an older description.
     _known: Vec<Arc<Collection>>,
-    /// Numbers of the events, the first and the last, if there are any.
-    numbers: Option<(i64, i64)>,
+    /// Numbers of the events, if there are any.
+    numbers: Option<RangeInclusive<i64>>,
 }
 
 /// Writes events. It has the whole client, because it writes them with the commands that any
@@ -144,8 +144,8 @@ impl<'c> EventLog<'c> {
         Ok(found)
     }
 
-    /// Steps 2 and 3: answers the first and the last number.
-    pub(super) async fn number(&self, tx: &mut Transaction, events: Vec<Document>) -> Result<(i64, i64)> {
+    /// Steps 2 and 3: answers the numbers of the events.
+    pub(super) async fn number(&self, tx: &mut Transaction, events: Vec<Document>) -> Result<RangeInclusive<i64>> {
         let count = i64::try_from(events.len()).unwrap_or(i64::MAX);
         let wait = tx.options.lock_wait.max(self.core.options.write_wait);
         let before = std::mem::replace(&mut tx.options.lock_wait, wait);
@@ -162,7 +162,12 @@ impl<'c> EventLog<'c> {
         })
     }
 
-    async fn number_within(&self, tx: &mut Transaction, count: i64, events: Vec<Document>) -> Result<(i64, i64)> {
+    async fn number_within(
+        &self,
+        tx: &mut Transaction,
+        count: i64,
+        events: Vec<Document>,
+    ) -> Result<RangeInclusive<i64>> {
         let Taken { era, first, time } = self.take_numbers(tx, count).await?;
         let last = first + count - 1;
         let now = DateTime::now();
@@ -177,7 +182,7 @@ impl<'c> EventLog<'c> {
         let documents: Vec<Document> = documents.collect();
         insert::many(self.core, tx, &self.core.events.ns, documents, true).await?;
         tx.end_statement();
-        Ok((first, last))
+        Ok(first..=last)
     }
 
     /// Step 2: takes numbers for the events.
@@ -221,14 +226,14 @@ impl<'c> EventLog<'c> {
 
 impl Recorded {
     /// The events with these numbers, and no others.
-    pub(super) fn numbered(numbers: (i64, i64)) -> Self {
+    pub(super) fn numbered(numbers: RangeInclusive<i64>) -> Self {
         Self { numbers: Some(numbers), ..Self::default() }
     }
 
     /// Notes that the transaction is committed.
     pub(super) fn are_committed(&self, core: &Core) {
-        if let Some((first, last)) = self.numbers {
-            core.events.are_committed(first, last);
+        if let Some(numbers) = &self.numbers {
+            core.events.are_committed(numbers);
         }
     }
 }

@@ -46,7 +46,9 @@ pub(super) fn point(record: &Map<String, Value>, fields: Option<&Fields>) -> Res
     match fields {
         Some(Fields::Both(name)) => both(name, named(record, name)?),
         Some(Fields::Each { longitude, latitude }) => {
-            each((longitude, named(record, longitude)?), (latitude, named(record, latitude)?))
+            let longitude = Field { name: longitude, value: named(record, longitude)? };
+            let latitude = Field { name: latitude, value: named(record, latitude)? };
+            each(longitude, latitude)
         }
         None => guessed(record).unwrap_or_else(|| {
             Err("no field holds a point (loc, location, …; longitude and latitude): name them with --fields".to_owned())
@@ -54,21 +56,28 @@ pub(super) fn point(record: &Map<String, Value>, fields: Option<&Fields>) -> Res
     }
 }
 
+/// A field of a record.
+#[derive(Clone, Copy)]
+struct Field<'a> {
+    name: &'a str,
+    value: &'a Value,
+}
+
 fn named<'a>(record: &'a Map<String, Value>, name: &str) -> Result<&'a Value, String> {
     record.get(name).ok_or_else(|| format!("there is no field {name}"))
 }
 
 /// The field with one of these names, the first name first, in whatever case.
-fn any<'a>(record: &'a Map<String, Value>, names: &[&str]) -> Option<(&'a String, &'a Value)> {
-    names.iter().find_map(|name| record.iter().find(|(field, _)| field.eq_ignore_ascii_case(name)))
+fn any<'a>(record: &'a Map<String, Value>, names: &[&str]) -> Option<Field<'a>> {
+    let mut found = names.iter().filter_map(|name| record.iter().find(|(field, _)| field.eq_ignore_ascii_case(name)));
+    found.next().map(|(name, value)| Field { name, value })
 }
 
 fn guessed(record: &Map<String, Value>) -> Option<Result<Point, String>> {
-    if let Some((name, value)) = any(record, &BOTH) {
+    if let Some(Field { name, value }) = any(record, &BOTH) {
         return Some(both(name, value));
     }
-    let ((longitude, east), (latitude, north)) = any(record, &LONGITUDE).zip(any(record, &LATITUDE))?;
-    Some(each((longitude, east), (latitude, north)))
+    Some(each(any(record, &LONGITUDE)?, any(record, &LATITUDE)?))
 }
 
 fn both(name: &str, value: &Value) -> Result<Point, String> {
@@ -80,22 +89,22 @@ fn both(name: &str, value: &Value) -> Result<Point, String> {
         value => value,
     };
     match inner {
-        Value::Array(pair) if pair.len() == 2 => each((name, &pair[0]), (name, &pair[1])),
+        Value::Array(pair) if pair.len() == 2 => each(Field { name, value: &pair[0] }, Field { name, value: &pair[1] }),
         _ => Err(format!("{name} is no pair of longitude and latitude")),
     }
 }
 
-fn each(longitude: (&str, &Value), latitude: (&str, &Value)) -> Result<Point, String> {
-    let number = |(name, value): (&str, &Value)| match value {
+fn each(longitude: Field<'_>, latitude: Field<'_>) -> Result<Point, String> {
+    let number = |Field { name, value }: Field<'_>| match value {
         Value::Number(number) => number.as_f64().ok_or_else(|| format!("{name} is too large")),
         // CSV has text only, and some JSON too.
         Value::String(text) => text.trim().parse().map_err(|_| format!("{name} is no number: {text:?}")),
         other => Err(format!("{name} is no number: {other}")),
     };
     let (east, north) = (number(longitude)?, number(latitude)?);
-    Point::new(east, north).map_err(|what| match longitude.0 == latitude.0 {
-        true => format!("{}: {what}", longitude.0),
-        false => format!("{}, {}: {what}", longitude.0, latitude.0),
+    Point::new(east, north).map_err(|what| match longitude.name == latitude.name {
+        true => format!("{}: {what}", longitude.name),
+        false => format!("{}, {}: {what}", longitude.name, latitude.name),
     })
 }
 

@@ -1,15 +1,17 @@
 //! Latency by kind of transaction (paper 000, figure 13).
 
-use super::{by_setting, setting, short};
+use super::{Latency, by_setting, setting, short};
 use crate::report::{
     html::chart::{Bar, Figure, Part, Plot, View},
     summary::{KindFigures, Line, distinct},
 };
 
-type Latency = (&'static str, fn(&KindFigures) -> f64);
-
-const LATENCIES: [Latency; 3] =
-    [("mean", |kind| kind.mean_ms), ("p95", |kind| kind.p95_ms), ("p99", |kind| kind.p99_ms)];
+/// Latencies of transactions of one kind.
+const LATENCIES: [Latency<KindFigures>; 3] = [
+    Latency { name: "mean", of: |kind| kind.mean_ms },
+    Latency { name: "p95", of: |kind| kind.p95_ms },
+    Latency { name: "p99", of: |kind| kind.p99_ms },
+];
 
 /// The figure of these lines, of one workload; without views where there is one kind.
 pub fn figure(lines: &[&Line]) -> Figure {
@@ -17,8 +19,8 @@ pub fn figure(lines: &[&Line]) -> Figure {
     let mut views = Vec::new();
     if names.len() > 1 {
         for (setting_of, lines) in by_setting(lines) {
-            for latency in LATENCIES {
-                let label = format!("{}, {}", setting(setting_of), latency.0);
+            for latency in &LATENCIES {
+                let label = format!("{}, {}", setting(setting_of), latency.name);
                 views.push(View { label, plot: plot(&lines, &names, latency) });
             }
         }
@@ -30,7 +32,8 @@ pub fn figure(lines: &[&Line]) -> Figure {
     }
 }
 
-fn plot(lines: &[&Line], names: &[&String], (label, latency): Latency) -> Plot {
+fn plot(lines: &[&Line], names: &[&String], latency: &Latency<KindFigures>) -> Plot {
+    let label = format!("{} latency, ms", latency.name);
     let bar = |line: &Line, name: &str| {
         let found = line.figures().and_then(|figures| figures.kinds.iter().find(|kind| kind.kind == name));
         let broken = line.outcome.as_ref().err().cloned();
@@ -40,10 +43,10 @@ fn plot(lines: &[&Line], names: &[&String], (label, latency): Latency) -> Plot {
         let note = found.map_or_else(String::new, |kind| {
             format!("conflicts: {:.2} %, given up: {}", kind.conflicts_percent, kind.given_up)
         });
-        let values = vec![found.map_or(0.0, |kind| short(latency(kind)))];
+        let values = vec![found.map_or(0.0, |kind| short((latency.of)(kind)))];
         Some(Bar { target: line.target.clone(), group: name.to_owned(), values, note, broken })
     };
     let bars = names.iter().flat_map(|name| lines.iter().filter_map(|line| bar(line, name)).collect::<Vec<_>>());
-    let part = Part { name: format!("{label} latency, ms"), colour: None };
-    Plot::Bars { label: format!("{label} latency, ms"), bars: bars.collect(), parts: vec![part] }
+    let part = Part { name: label.clone(), colour: None };
+    Plot::Bars { label, bars: bars.collect(), parts: vec![part] }
 }

@@ -42,14 +42,20 @@ enum Unit {
     NewOrders,
 }
 
-/// A figure of the latencies of transactions, with its name.
-type Latency = (&'static str, fn(&Figures) -> f64);
+/// A latency that charts show of the figures `F`.
+struct Latency<F> {
+    /// Name of the latency on the page.
+    name: &'static str,
+    /// The latency in milliseconds.
+    of: fn(&F) -> f64,
+}
 
-const LATENCIES: [Latency; 4] = [
-    ("mean", |figures| figures.mean_ms),
-    ("p50", |figures| figures.p50_ms),
-    ("p95", |figures| figures.p95_ms),
-    ("p99", |figures| figures.p99_ms),
+/// Latencies of transactions of every kind.
+const LATENCIES: [Latency<Figures>; 4] = [
+    Latency { name: "mean", of: |figures| figures.mean_ms },
+    Latency { name: "p50", of: |figures| figures.p50_ms },
+    Latency { name: "p95", of: |figures| figures.p95_ms },
+    Latency { name: "p99", of: |figures| figures.p99_ms },
 ];
 
 impl Unit {
