@@ -79,7 +79,7 @@ fn read_and_write<T: Serialize + DeserializeOwned + PartialEq + Debug>(payload: 
 const SERVER: u16 = 7;
 const SEGMENT: &str = "segment-00000000000000000001.wal";
 const GC_LOG: &str = "gc.log";
-const SLOT_BYTES: usize = 64 * 1024;
+const HALF_BYTES: usize = 64 * 1024;
 
 /// The only segment of a log: refused with its name and left alone, or a log that goes on behind
 /// what it holds.
@@ -94,23 +94,23 @@ pub(crate) fn segment(bytes: &[u8]) {
     }
 }
 
-/// The two slots of the GC log, the first after its length, and behind them zeros: refused, or a
+/// The two halves of the GC log, the first after its length, and behind them zeros: refused, or a
 /// log that goes on.
 pub(crate) fn gc_log(bytes: &[u8]) {
     let Some((length, rest)) = bytes.split_first_chunk() else { return };
     let Some((first, second)) = rest.split_at_checked(u16::from_le_bytes(*length).into()) else { return };
     for mend in [false, true] {
-        let slots = [first, second].map(|slot| {
-            let mut whole = slot.to_vec();
-            whole.resize(SLOT_BYTES, 0);
+        let halves = [first, second].map(|half| {
+            let mut whole = half.to_vec();
+            whole.resize(HALF_BYTES, 0);
             if mend {
-                mend_slot(&mut whole);
+                mend_half(&mut whole);
             }
             whole
         });
         let medium = Memory::new();
         drop(open(&medium));
-        replace(&medium, GC_LOG, &slots.concat());
+        replace(&medium, GC_LOG, &halves.concat());
         go_on(&medium, GC_LOG);
     }
 }
@@ -175,9 +175,9 @@ fn mend_segment(bytes: &mut [u8]) {
     }
 }
 
-fn mend_slot(slot: &mut [u8]) {
-    let length = u32::from_le_bytes(*slot[32..].first_chunk().unwrap()) as usize;
-    if let Some(used) = slot.get_mut(..40 + length) {
+fn mend_half(half: &mut [u8]) {
+    let length = u32::from_le_bytes(*half[32..].first_chunk().unwrap()) as usize;
+    if let Some(used) = half.get_mut(..40 + length) {
         mend(used, 12);
     }
 }

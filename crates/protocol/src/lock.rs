@@ -30,11 +30,11 @@ pub enum Version {
 /// A repair: how a document gets rid of the metadata of a decided writer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Repair {
-    /// Roll forward: the unsafe version becomes the document.
+    /// Finish: the unsafe version becomes the document.
     ReplaceWithUnsafe,
-    /// Remove the document: a committed removal, or an insert that was rolled back.
+    /// Remove the document: finish a removal, or undo an insert.
     Delete,
-    /// Roll back: drop the unsafe version and the metadata.
+    /// Undo: drop the unsafe version and the metadata.
     DropUnsafe,
 }
 
@@ -46,7 +46,7 @@ pub enum Encounter {
     /// The writer is decided: repair the document, then go on.
     Repair(Repair),
     /// The writer finished before: fetch the document again; a lock that is still there is an
-    /// orphan to be rolled back.
+    /// orphan to be undone.
     FetchAgain,
 }
 

@@ -49,7 +49,7 @@ pub enum Claim {
     /// The rival is decided: repair the document, then ask again.
     Repair,
     /// The rival finished before: fetch the document again; a lock that is still there is an orphan
-    /// to be rolled back.
+    /// to be undone.
     FetchAgain,
 }
 

@@ -183,7 +183,7 @@ pub fn change_unsafe(unsafe_query: Document, writer: TxId, change: Bson, multi: 
     doc! {"q": both(mine, unsafe_query), "u": change, "multi": multi}
 }
 
-/// Rolls forward: the unsafe version becomes the document. `query` narrows it to known `_id`s, or
+/// Finishes: the unsafe version becomes the document. `query` narrows it to known `_id`s, or
 /// is empty.
 ///
 /// ```
@@ -288,14 +288,14 @@ pub fn take_back_inserts(query: Document, writer: TxId) -> Document {
     doc! {"q": both(doc! {WRITER: tx_id_to_bson(writer), INSERT: true}, query), "limit": 0}
 }
 
-/// Rolls back: drops the unsafe version and the metadata.
+/// Undoes: drops the unsafe version and the metadata.
 pub fn undo_unlock(query: Document, writers: &[Decided]) -> RepairStatement {
     let mine = doc! {WRITER: ids_in(writers), INSERT: {"$exists": false}};
     let drop = doc! {"$unset": {UNSAFE: "", WRITER: "", READERS: "", REMOVE: "", SLOT: ""}};
     RepairStatement(doc! {"q": both(mine, query), "u": drop, "multi": true})
 }
 
-/// Rolls back inserts. What has neither an unsafe version nor was removed is none: it may be an
+/// Undoes inserts. What has neither an unsafe version nor was removed is none: it may be an
 /// application's.
 pub fn undo_delete(query: Document, writers: &[Decided]) -> RepairStatement {
     let whole = doc! {"$or": [{UNSAFE: {"$exists": true}}, {REMOVE: true}]};
@@ -304,7 +304,7 @@ pub fn undo_delete(query: Document, writers: &[Decided]) -> RepairStatement {
 
 /// Takes the safe version of a document that the writer has locked, where the server may be about
 /// to remove it: it has expired for all other readers, and without its date the server leaves the
-/// document alone. Rolled back, it goes. `kept`: what stays of it, the fields of the shard key.
+/// document alone. Undone, it goes. `kept`: what stays of it, the fields of the shard key.
 pub fn outlive(who: Document, writer: TxId, is_over: Document, kept: &[&str]) -> Document {
     let held =
         doc! {WRITER: tx_id_to_bson(writer), REMOVE: {"$exists": false}, INSERT: {"$exists": false}, "$and": [is_over]};

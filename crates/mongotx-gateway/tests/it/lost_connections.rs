@@ -24,28 +24,29 @@ use tokio::sync::Semaphore;
 #[derive(Default)]
 struct Gate {
     is_armed: AtomicBool,
-    doors: Arc<Doors>,
+    barrier: Arc<Barrier>,
 }
 
-struct Doors {
+/// Where the gateway is held: a permit says that it is there, another one lets it go on.
+struct Barrier {
     reached: Semaphore,
-    open: Semaphore,
+    passed: Semaphore,
 }
 
-impl Default for Doors {
+impl Default for Barrier {
     fn default() -> Self {
-        Self { reached: Semaphore::new(0), open: Semaphore::new(0) }
+        Self { reached: Semaphore::new(0), passed: Semaphore::new(0) }
     }
 }
 
 impl StepHook for Gate {
     fn at(&self, step: Step) -> BoxFuture<'static, ()> {
         let held = step == Step::AfterLock && self.is_armed.swap(false, Relaxed);
-        let doors = Arc::clone(&self.doors);
+        let barrier = Arc::clone(&self.barrier);
         Box::pin(async move {
             if held {
-                doors.reached.add_permits(1);
-                drop(doors.open.acquire().await);
+                barrier.reached.add_permits(1);
+                drop(barrier.passed.acquire().await);
             }
         })
     }
@@ -66,9 +67,9 @@ async fn a_statement_whose_client_is_gone_is_rolled_back_with_its_transaction() 
     gate.is_armed.store(true, Relaxed);
     let running = lost.run_command(session.next(update(1, 1)));
     let leaving = async {
-        gate.doors.reached.acquire().await.unwrap().forget();
+        gate.barrier.reached.acquire().await.unwrap().forget();
         lost.disconnect().await;
-        gate.doors.open.add_permits(1);
+        gate.barrier.passed.add_permits(1);
     };
     soon(async { tokio::join!(running, leaving) }).await;
     // Not after the 60 seconds that a transaction may be open: a rival in a transaction does not

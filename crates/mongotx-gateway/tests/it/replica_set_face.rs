@@ -67,8 +67,8 @@ async fn another_name_is_not_found_and_neither_is_a_router() {
 async fn drivers_go_to_the_address_that_is_advertised() {
     let member = start(face("rs0", None)).await.unwrap();
     let there = member.address().unwrap().to_string();
-    let door = start(face("rs0", Some(&there))).await.unwrap();
-    let client = driver(door.address().unwrap(), "replicaSet=rs0&").await;
+    let other = start(face("rs0", Some(&there))).await.unwrap();
+    let client = driver(other.address().unwrap(), "replicaSet=rs0&").await;
     let hello = soon(client.database("admin").run_command(doc! {"hello": 1})).await.unwrap();
     assert_eq!(hello.get_str("me").unwrap(), there);
     soon(client.database("admin").run_command(doc! {"ping": 1})).await.unwrap();

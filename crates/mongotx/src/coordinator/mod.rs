@@ -8,7 +8,7 @@
 //! | --- | --- | --- |
 //! | [`asked`], [`stored`] | | the application's requests; how things are stored |
 //! | [`stamps`] | | change stamps, as values and as this client's memory |
-//! | [`server`] | [`Server`] | commands, as they are sent; the doors to documents |
+//! | [`server`] | [`Server`] | commands, as they are sent; the interfaces to documents |
 //! | [`log`] | [`TxLog`], [`Records`] | decisions about status; the records of clients |
 //! | [`siblings`] | | documents held by other transactions of the same client |
 //! | [`catalog`] | [`Catalog`] | collections, as transactions see them |

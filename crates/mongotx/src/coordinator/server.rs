@@ -5,7 +5,7 @@
 //! Commands go over connections of this library's own ([`lean`]) where that can be, and else over
 //! the driver.
 //!
-//! Commands that change documents go through one of three doors, and there is no other:
+//! Commands that change documents go through one of three interfaces, and there is no other:
 //! - [`live`]: whatever a transaction that is not decided changes. It is in doubt while the command
 //!   is under way.
 //! - [`repair`]: what decided transactions have left. Its statements take decided writers only.
@@ -197,7 +197,8 @@ impl Server {
         }
     }
 
-    /// Sends one command, and reads the whole answer. For the doors alone.
+    /// Sends one command, and reads the whole answer. For the three interfaces
+    /// alone.
     async fn send(&self, db: &str, command: Document) -> Result<Document> {
         let line = self.line().await?;
         self.send_by(line, db, command).await
@@ -237,7 +238,7 @@ impl Server {
         document::parse(&lean.line_since(number).await?.ask(db, command).await?)
     }
 
-    /// Sends one command of a door. What was done and may be lost again (`writeConcernError`)
+    /// Sends one command of an interface. What was done and may be lost again (`writeConcernError`)
     /// counts as unanswered.
     async fn send_kept(&self, db: &str, command: Document) -> Result<Document> {
         kept(self.send(db, command).await?)

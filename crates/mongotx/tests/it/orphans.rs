@@ -1,6 +1,6 @@
 //! Late messages: locks under a number below the low-water mark, and under an id whose record is
 //! not there, written by hand with the plain driver. Readers and writers take them for dead and
-//! roll them back, never forward (3.12).
+//! undo them, and never finish them (3.12).
 
 use crate::common;
 
@@ -74,7 +74,7 @@ impl Scene {
         assert_documents_clean(&self.world, what).await;
         let mut ids: Vec<i32> = Vec::new();
         for document in self.world.stored(&self.world.db, "a").await {
-            assert_ne!(document.get_i32("n").unwrap(), 99, "{what}: rolled forward");
+            assert_ne!(document.get_i32("n").unwrap(), 99, "{what}: finished");
             ids.push(document.get_i32("_id").unwrap());
         }
         ids.sort_unstable();

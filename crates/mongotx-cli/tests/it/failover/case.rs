@@ -20,8 +20,8 @@ use super::{
     bank::{ACCOUNTS, BEGINNING, Business, Customer, Ledger, Work},
     check,
     disturbed::Disturbed,
-    door::Door,
     process::{Blow, Job, Process},
+    relay::Relay,
 };
 
 const LEASE_MS: u64 = 700;
@@ -76,43 +76,43 @@ impl Case {
     pub(crate) async fn break_and_check(&self) {
         let ledger = Arc::new(Ledger::default());
         self.set_up(&ledger).await;
-        let (door, other_door) = (Door::new().await, Door::new().await);
+        let (relay, other_relay) = (Relay::new().await, Relay::new().await);
         let mut broken = Process::start(&self.job(true));
         if let Some(address) =
             broken.until("listening", |reports| reports.listening.is_some() || reports.struck).await.listening
         {
-            door.open(address);
+            relay.open(address);
         }
         let mut other = None;
         if !self.repairs() {
-            other = Some(self.start_other(&other_door).await);
+            other = Some(self.start_other(&other_relay).await);
         }
         let stop = Arc::new(AtomicBool::new(false));
-        let uri = format!("mongodb://{},{}", door.address(), other_door.address());
+        let uri = format!("mongodb://{},{}", relay.address(), other_relay.address());
         let mut customers: Vec<Customer> =
             ["ann", "bob"].map(|name| Customer::start(self.work(name, &uri, &ledger), &stop)).into();
-        let disturbed = self.start_disturbed(&door).await;
+        let disturbed = self.start_disturbed(&relay).await;
 
         let reports = broken.until(&format!("{}: the step", self.name), |reports| reports.struck).await;
         assert!(reports.struck, "{}: the step was not reached", self.name);
         if self.blow == Blow::Stop {
             broken.until_paused().await;
         }
-        door.shut();
+        relay.shut();
         drop(disturbed);
         let other = match other {
             Some(other) => other,
-            None => self.start_other(&other_door).await,
+            None => self.start_other(&other_relay).await,
         };
         until_all_made(&mut customers).await;
 
-        let broken = self.revive(broken, &door).await;
+        let broken = self.revive(broken, &relay).await;
         until_all_made(&mut customers).await;
         stop.store(true, std::sync::atomic::Ordering::Relaxed);
         for customer in customers {
             customer.end().await;
         }
-        self.work("cleo", &format!("mongodb://{}", door.address()), &ledger).alone().await;
+        self.work("cleo", &format!("mongodb://{}", relay.address()), &ledger).alone().await;
         broken.end(&self.name).await;
         other.end(&self.name).await;
         check::all(self, &ledger).await;
@@ -145,27 +145,27 @@ impl Case {
 
     /// Starts a client that makes the gateway reach its step, where the customers do so only by
     /// chance.
-    async fn start_disturbed(&self, door: &Door) -> Option<Disturbed> {
+    async fn start_disturbed(&self, relay: &Relay) -> Option<Disturbed> {
         if ![Step::BeforeQuiet, Step::AfterQuiet].contains(&self.step) {
             return None;
         }
         let server = mongodb::Client::with_uri_str(&self.uri).await.unwrap();
-        Some(Disturbed::start(&server, &format!("mongodb://{}", door.address()), &self.db).await)
+        Some(Disturbed::start(&server, &format!("mongodb://{}", relay.address()), &self.db).await)
     }
 
-    async fn start_other(&self, door: &Door) -> Process {
+    async fn start_other(&self, relay: &Relay) -> Process {
         let mut other = Process::start(&self.job(false));
-        door.open(other.until("listening", |reports| reports.listening.is_some()).await.listening.unwrap());
+        relay.open(other.until("listening", |reports| reports.listening.is_some()).await.listening.unwrap());
         other
     }
 
     /// Brings the broken gateway back: step 4.
-    async fn revive(&self, mut broken: Process, door: &Door) -> Process {
+    async fn revive(&self, mut broken: Process, relay: &Relay) -> Process {
         match self.blow {
             Blow::Kill => broken = Process::start(&self.job(false)),
             Blow::Stop => signal::cont(broken.pid()).unwrap(),
         }
-        door.open(broken.until("listening", |reports| reports.listening.is_some()).await.listening.unwrap());
+        relay.open(broken.until("listening", |reports| reports.listening.is_some()).await.listening.unwrap());
         broken
     }
 }

@@ -9,7 +9,7 @@
 //! | file | content |
 //! | --- | --- |
 //! | `process` | a gateway as a process of its own |
-//! | `door` | the way to a gateway, which can be shut |
+//! | `relay` | a relay in front of a gateway, which can be shut |
 //! | `bank` | clients, and the answers that they got |
 //! | `disturbed` | a client whose reads are changed before each of its commits |
 //! | `case` | one gateway broken at one step |
@@ -19,8 +19,8 @@ mod bank;
 mod case;
 mod check;
 mod disturbed;
-mod door;
 mod process;
+mod relay;
 
 use std::time::Duration;
 

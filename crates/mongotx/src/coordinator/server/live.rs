@@ -28,7 +28,7 @@ use crate::{
     steps::Step,
 };
 
-/// A transaction that is not decided, as this door knows it.
+/// A transaction that is not decided, as this interface knows it.
 pub(crate) trait Live {
     /// Its id, as soon as it may lock documents.
     fn id(&self) -> Option<TxId>;

@@ -1,5 +1,5 @@
-//! The way to a gateway: a port that hands connections on, and that can be shut. Shut, it ends them
-//! all and opens none, as a network does that has noticed that a machine is gone.
+//! A relay in front of a gateway: a port that hands connections on, and that can be shut. Shut, it
+//! ends them all and opens none, as a network does that has noticed that a machine is gone.
 
 use std::net::SocketAddr;
 
@@ -8,14 +8,14 @@ use tokio::{
     sync::watch,
 };
 
-/// A way to a gateway. Dropped, it is gone.
-pub(crate) struct Door {
+/// A relay to a gateway. Dropped, it is gone.
+pub(crate) struct Relay {
     address: SocketAddr,
     to: watch::Sender<Option<SocketAddr>>,
 }
 
-impl Door {
-    /// A door that is shut.
+impl Relay {
+    /// A relay that is shut.
     pub(crate) async fn new() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
