@@ -51,7 +51,7 @@ use crate::{
         finishing::patience::Patience,
         read_set::as_read::Demanded,
         server::{WriteAnswer, live::Live},
-        siblings::Claim,
+        siblings::{Claim, Claims},
         transaction::{Hold, Transaction},
     },
     error::{Error, ErrorKind, Result},
@@ -150,41 +150,14 @@ impl Locking {
         }
         let all = &all[..statements.len()];
         let claims = tx.claims.clone();
-        let (mut claimed, patience) = (Vec::new(), Patience::new(tx.options.lock_wait));
-        for each in all {
-            let wanted = each.changing().map(|one| &one.target).filter(|target| target.is_the_document(tx));
-            claimed.push(match claims.as_ref().zip(wanted) {
-                Some((claims, target)) => self.claim(claims, target, &patience).await?,
-                None => None,
-            });
-        }
-        let mut left = HashSet::new();
-        for ((statements, each), claim) in statements.iter_mut().zip(all).zip(&claimed) {
-            if let Some(changing) = each.changing() {
-                left.extend(taken_over_each(statements, changing, me, claim.as_ref())?);
-            }
-        }
-        if !left.is_empty() {
-            // One wait for all of them, which is bounded.
-            self.finisher.unfinished(ns, left.into_iter().collect()).await;
-        }
+        let claimed = self.claim_each(tx, claims.as_ref(), all).await?;
+        self.take_over_or_finish(ns, all, &mut statements, &claimed, me).await?;
         if statements.iter().any(|statements| statements.is_rekeyed) {
             tx.note_rekeyed(ns);
         }
         tx.check_alive()?;
         let at: Vec<Address> = all.iter().map(|each| each.at.clone()).collect();
-        // All have room, or none takes any.
-        tx.hold(&self.options, ns, &at, Hold::Change)?;
-        let some = |is_one: &dyn Fn(&Each<'_>) -> bool| -> Vec<Address> {
-            all.iter().filter(|each| is_one(each)).map(|each| each.at.clone()).collect()
-        };
-        for (hold, some) in
-            [(Hold::Insert, some(&|each| each.is_insert())), (Hold::Remove, some(&|each| each.is_removal()))]
-        {
-            if !some.is_empty() {
-                tx.hold(&self.options, ns, &some, hold)?;
-            }
-        }
+        self.hold_each(tx, ns, all, &at)?;
         let sent: Vec<Sent> = statements.iter().map(Statements::sent).collect();
         let command = update_of(ns, statements.into_iter().flat_map(|statements| statements.all));
         let touches = all.iter().map(Each::touches).fold(Fields::none(), |some, more| some.and(&more));
@@ -197,26 +170,68 @@ impl Locking {
                 return Err(error);
             }
         };
-        for (each, sent) in all[..done.count].iter().zip(&sent) {
-            tx.note_replacing(each.is_replacement());
-            let Act::Change(changing) = &each.act else {
-                tx.note_own(ns, [&each.at.id]);
-                continue;
-            };
-            if let (Some(demanded), Way::Fused) = (&changing.as_read, sent.way) {
-                tx.reads.settle_as_read(&demanded.as_read);
-            }
-            tx.note_locked(ns, std::slice::from_ref(each.at), each.is_removal());
-        }
-        tx.note_replacing(false);
-        for (claim, each) in claimed.into_iter().zip(&all[..done.count]).filter(|(_, each)| !each.is_insert()) {
-            match (claim, &claims) {
-                (Some(claim), _) => claim.keep(),
-                (None, Some(claims)) => claims.took(ns, id_key(&each.at.id)),
-                (None, None) => {}
-            }
-        }
+        let changed = &all[..done.count];
+        note_changed(tx, ns, changed, &sent);
+        keep_claims(ns, changed, claimed, claims.as_ref());
         Ok(Done { is_full: is_full && done.count == all.len(), ..done })
+    }
+
+    /// Step 1: claims the documents among this client's transactions, in their order. `None` for
+    /// those that are not claimed.
+    async fn claim_each<'c>(
+        &self,
+        tx: &Transaction,
+        claims: Option<&'c Claims>,
+        all: &[Each<'_>],
+    ) -> Result<Vec<Option<Claim<'c>>>> {
+        let (mut claimed, patience) = (Vec::new(), Patience::new(tx.options.lock_wait));
+        for each in all {
+            let wanted = each.changing().map(|one| &one.target).filter(|target| target.is_the_document(tx));
+            claimed.push(match claims.zip(wanted) {
+                Some((claims, target)) => self.claim(claims, target, &patience).await?,
+                None => None,
+            });
+        }
+        Ok(claimed)
+    }
+
+    /// Lets statements take over what committed transactions of this client have left, or waits
+    /// until it is finished: once for all of them, for a limited time.
+    async fn take_over_or_finish(
+        &self,
+        ns: &Namespace,
+        all: &[Each<'_>],
+        statements: &mut [Statements],
+        claimed: &[Option<Claim<'_>>],
+        me: TxId,
+    ) -> Result<()> {
+        let mut left = HashSet::new();
+        for ((statements, each), claim) in statements.iter_mut().zip(all).zip(claimed) {
+            if let Some(changing) = each.changing() {
+                left.extend(taken_over_each(statements, changing, me, claim.as_ref())?);
+            }
+        }
+        if !left.is_empty() {
+            self.finisher.unfinished(ns, left.into_iter().collect()).await;
+        }
+        Ok(())
+    }
+
+    /// Notes the documents as held before the command is sent. All have room, or none takes any.
+    /// `at`: their addresses.
+    fn hold_each(&self, tx: &mut Transaction, ns: &Namespace, all: &[Each<'_>], at: &[Address]) -> Result<()> {
+        tx.hold(&self.options, ns, at, Hold::Change)?;
+        let some = |is_one: &dyn Fn(&Each<'_>) -> bool| -> Vec<Address> {
+            all.iter().filter(|each| is_one(each)).map(|each| each.at.clone()).collect()
+        };
+        for (hold, some) in
+            [(Hold::Insert, some(&|each| each.is_insert())), (Hold::Remove, some(&|each| each.is_removal()))]
+        {
+            if !some.is_empty() {
+                tx.hold(&self.options, ns, &some, hold)?;
+            }
+        }
+        Ok(())
     }
 
     /// The statements of the first ones that can go together, in two for all of them, if one needs
@@ -358,6 +373,33 @@ impl<'a> Each<'a> {
 impl Changing<'_> {
     fn is_removal(&self) -> bool {
         matches!(self.change, Change::Remove)
+    }
+}
+
+/// Notes documents that were changed, and what was read of those that are as they were read.
+fn note_changed(tx: &mut Transaction, ns: &Namespace, changed: &[Each<'_>], sent: &[Sent]) {
+    for (each, sent) in changed.iter().zip(sent) {
+        tx.note_replacing(each.is_replacement());
+        let Act::Change(changing) = &each.act else {
+            tx.note_own(ns, [&each.at.id]);
+            continue;
+        };
+        if let (Some(demanded), Way::Fused) = (&changing.as_read, sent.way) {
+            tx.reads.settle_as_read(&demanded.as_read);
+        }
+        tx.note_locked(ns, std::slice::from_ref(each.at), each.is_removal());
+    }
+    tx.note_replacing(false);
+}
+
+/// Notes among the client's transactions that this one has the documents that it has changed.
+fn keep_claims(ns: &Namespace, changed: &[Each<'_>], claimed: Vec<Option<Claim<'_>>>, claims: Option<&Claims>) {
+    for (claim, each) in claimed.into_iter().zip(changed).filter(|(_, each)| !each.is_insert()) {
+        match (claim, claims) {
+            (Some(claim), _) => claim.keep(),
+            (None, Some(claims)) => claims.took(ns, id_key(&each.at.id)),
+            (None, None) => {}
+        }
     }
 }
 

@@ -33,7 +33,9 @@ use super::{
 use crate::{
     coordinator::{
         asked::{fields::Fields, own_key::id_key},
+        catalog::Collection,
         finishing::patience::Patience,
+        siblings::{Claim, Claims},
         stored::lock_fields::locks_only,
         transaction::{Hold, Transaction},
     },
@@ -52,11 +54,57 @@ pub(crate) struct Applied {
     locked: bool,
 }
 
+impl Applied {
+    /// Result of two statements, of which the first locks and the second makes the change. `n` and
+    /// `modified` are of both together. `None`: nothing matched.
+    fn by_two_statements(n: i64, modified: i64, removed: bool) -> Option<Self> {
+        match n {
+            0 => None,
+            // Locked before, by this transaction.
+            1 => Some(Self { matched: true, modified: removed || modified > 0, locked: false }),
+            // Locked and changed.
+            _ => Some(Self { matched: true, modified: modified > 1, locked: true }),
+        }
+    }
+}
+
 /// Result of reading a document's locks for its writer.
 enum Look {
     NoMatch,
     TryAgain,
     Rival(TxId),
+}
+
+/// A prepared write of one document, as all its attempts have it.
+#[derive(Clone, Copy)]
+struct PreparedWrite<'a> {
+    me: TxId,
+    target: &'a Target<'a>,
+    change: &'a Change<'a>,
+    collection: &'a Collection,
+    consequences: &'a Consequences,
+    /// State of the document before the write.
+    before: &'a Before,
+}
+
+/// The turn of a transaction at a document, among those of its client.
+struct Turn<'c> {
+    claims: Option<&'c Claims>,
+    claim: Option<Claim<'c>>,
+    /// The committed transaction that may have left the document.
+    left: Option<TxId>,
+}
+
+impl Turn<'_> {
+    /// Notes among the client's transactions that this one has the document.
+    fn keep(&mut self, target: &Target<'_>, applied: Applied) {
+        match (self.claim.take(), self.claims) {
+            (Some(claim), _) => claim.keep(),
+            // Tried before without the lock, perhaps: others are to know who holds it by now.
+            (None, Some(claims)) if applied.locked => claims.took(target.ns, id_key(&target.at.id)),
+            (None, _) => {}
+        }
+    }
 }
 
 impl Locking {
@@ -74,39 +122,64 @@ impl Locking {
             collection.check_words(document)?;
         }
         let consequences = self.consequences(&collection, target, change).await?;
-        let none = consequences.are_none();
-        let Consequences { touched, may_move, worded, key } = &consequences;
-        let (may_move, worded) = (*may_move, *worded);
         let mut patience = Patience::new(tx.options.lock_wait);
         let claims = tx.claims.clone();
-        let mut claim = match claims.as_ref().filter(|_| target.is_the_document(tx)) {
-            Some(claims) => self.claim(claims, target, &patience).await?,
-            None => None,
-        };
-        let mut left = match &claim {
-            Some(claim) => claim.left(),
-            // The server checks whether the document matches, so this transaction does not wait for
-            // its turn.
-            None => claims.as_ref().filter(|_| none).and_then(|all| all.left_at(target.ns, id_key(&target.at.id))),
-        };
-        let before = match none {
+        let mut turn = self.turn(tx, claims.as_ref(), target, &consequences, &patience).await?;
+        let before = match consequences.are_none() {
             true => Before::Safe,
             false => {
-                self.finished(target.ns, left.take()).await;
+                self.finished(target.ns, turn.left.take()).await;
                 Box::pin(self.uniqueness.before(tx, target.ns, target.at)).await?
             }
         };
-        let placed = Placed { ns: target.ns, at: target.at, uniques: touched, before: &before, inserted: None };
+        if !consequences.touched.is_empty() {
+            tx.note_rekeyed(target.ns);
+        }
+        let write =
+            PreparedWrite { me, target, change, collection: &collection, consequences: &consequences, before: &before };
+        self.try_until_locked(tx, write, turn, &mut patience).await
+    }
+
+    /// Step 0: claims the document among this client's transactions.
+    async fn turn<'c>(
+        &self,
+        tx: &Transaction,
+        claims: Option<&'c Claims>,
+        target: &Target<'_>,
+        consequences: &Consequences,
+        patience: &Patience,
+    ) -> Result<Turn<'c>> {
+        let claim = match claims.filter(|_| target.is_the_document(tx)) {
+            Some(claims) => self.claim(claims, target, patience).await?,
+            None => None,
+        };
+        let left = match &claim {
+            Some(claim) => claim.left(),
+            // The server checks whether the document matches, so this transaction does not wait for
+            // its turn.
+            None => {
+                claims.filter(|_| consequences.are_none()).and_then(|all| all.left_at(target.ns, id_key(&target.at.id)))
+            }
+        };
+        Ok(Turn { claims, claim, left })
+    }
+
+    /// Steps 1 and 2, until the document is locked, or is known not to match.
+    async fn try_until_locked(
+        &self,
+        tx: &mut Transaction,
+        write: PreparedWrite<'_>,
+        mut turn: Turn<'_>,
+        patience: &mut Patience,
+    ) -> Result<Applied> {
+        let PreparedWrite { me, target, change, collection, .. } = write;
         let mut owned = tx.may_hold(target.ns, &target.at.id);
         // A statement may have locked it without being the one that is answered with it: earlier,
         // before it was refused, or to ask the copy (`attempt_blindly`).
         let mut may_be_locked = owned || tx.has_read_locks(target.ns);
-        if !touched.is_empty() {
-            tx.note_rekeyed(target.ns);
-        }
         tx.check_alive()?;
         for _ in 0..ATTEMPTS {
-            let attempted = self.attempt(tx, me, target, change, left.take()).await;
+            let attempted = self.attempt(tx, me, target, change, turn.left.take()).await;
             // The transaction held the document, and its lock is gone: the document was free, or a
             // rival has it now.
             if std::mem::take(&mut owned)
@@ -116,21 +189,9 @@ impl Locking {
             }
             match attempted {
                 Ok(Some(applied)) => {
-                    match (claim.take(), &claims) {
-                        (Some(claim), _) => claim.keep(),
-                        // Tried before without the lock, perhaps: others are to know who holds it
-                        // by now.
-                        (None, Some(claims)) if applied.locked => claims.took(target.ns, id_key(&target.at.id)),
-                        (None, _) => {}
-                    }
-                    if applied.modified && may_move {
-                        Box::pin(self.refuse_move(tx, &placed, key, me, &mut patience)).await?;
-                    }
-                    if applied.modified && worded {
-                        Box::pin(self.refuse_words(tx, &placed, &collection, me, &mut patience)).await?;
-                    }
-                    if applied.modified && !touched.is_empty() {
-                        Box::pin(self.uniqueness.check_placed(tx, &placed, me, &mut patience)).await?;
+                    turn.keep(target, applied);
+                    if applied.modified && !write.consequences.are_none() {
+                        Box::pin(self.examine(tx, write, patience)).await?;
                     }
                     tx.note_locked(target.ns, std::slice::from_ref(target.at), matches!(change, Change::Remove));
                     return Ok(applied);
@@ -139,7 +200,7 @@ impl Locking {
                 Err(refused) if refused.is_pending_duplicate() => {
                     may_be_locked = true;
                     let (ns, uniques) = (target.ns, &collection.uniques);
-                    Box::pin(self.uniqueness.meet_pending_duplicate(ns, uniques, refused, me, &mut patience)).await?;
+                    Box::pin(self.uniqueness.meet_pending_duplicate(ns, uniques, refused, me, patience)).await?;
                     tx.check_alive()?;
                     continue;
                 }
@@ -157,11 +218,24 @@ impl Locking {
             }
             tx.check_alive()?;
         }
-        let message = format!(
-            "the document {{_id: {}}} of {} changed hands {ATTEMPTS} times while it was to be locked",
-            target.at, target.ns
-        );
-        Err(Error::new(ErrorKind::Conflict, message).for_transaction(Some(me)))
+        Err(changed_hands(target).for_transaction(Some(me)))
+    }
+
+    /// Examines the consequences of a change that was made, and takes it back if they do not stand.
+    async fn examine(&self, tx: &mut Transaction, write: PreparedWrite<'_>, patience: &mut Patience) -> Result<()> {
+        let PreparedWrite { me, target, collection, before, .. } = write;
+        let Consequences { touched, may_move, worded, key } = write.consequences;
+        let placed = Placed { ns: target.ns, at: target.at, uniques: touched, before, inserted: None };
+        if *may_move {
+            self.refuse_move(tx, &placed, key, me, patience).await?;
+        }
+        if *worded {
+            self.refuse_words(tx, &placed, collection, me, patience).await?;
+        }
+        if !touched.is_empty() {
+            self.uniqueness.check_placed(tx, &placed, me, patience).await?;
+        }
+        Ok(())
     }
 
     /// Step 1. `None`: nothing matched.
@@ -213,14 +287,7 @@ impl Locking {
         };
         let command = target.command(statements, filters);
         let answer = self.server.send_prepared(tx, target.ns, command, &change.touches()).await?.ok()?;
-        let removed = matches!(change, Change::Remove);
-        Ok(match answer.n {
-            0 => None,
-            // Locked before, by this transaction.
-            1 => Some(Applied { matched: true, modified: removed || answer.modified > 0, locked: false }),
-            // Locked and changed.
-            _ => Some(Applied { matched: true, modified: answer.modified > 1, locked: true }),
-        })
+        Ok(Applied::by_two_statements(answer.n, answer.modified, matches!(change, Change::Remove)))
     }
 
     /// With a filter that would see this transaction's own read lock on the stored document: lock
@@ -310,4 +377,12 @@ impl Locking {
         let change = Change::Update { update: &same, array_filters: None };
         Ok(self.prepare(tx, target, &change).await?.matched)
     }
+}
+
+fn changed_hands(target: &Target<'_>) -> Error {
+    let message = format!(
+        "the document {{_id: {}}} of {} changed hands {ATTEMPTS} times while it was to be locked",
+        target.at, target.ns
+    );
+    Error::new(ErrorKind::Conflict, message)
 }
