@@ -11,13 +11,25 @@ use crate::server::stats::ServerStats;
 use crate::stage::{Outlet, Source, Stage};
 
 pub(in crate::server) struct LockStage {
-    pub(in crate::server) locks: LockService,
-    pub(in crate::server) config: Arc<NodeConfig>,
-    pub(in crate::server) stats: Arc<ServerStats>,
-    pub(in crate::server) source: Source<LockEvent>,
-    pub(in crate::server) tell: Outlet<TranxEvent>,
-    pub(in crate::server) batch: Vec<LockEvent>,
-    pub(in crate::server) out: Outbox,
+    locks: LockService,
+    config: Arc<NodeConfig>,
+    stats: Arc<ServerStats>,
+    source: Source<LockEvent>,
+    tell: Outlet<TranxEvent>,
+    batch: Vec<LockEvent>,
+    out: Outbox,
+}
+
+impl LockStage {
+    pub(in crate::server) fn new(
+        locks: LockService,
+        config: Arc<NodeConfig>,
+        stats: Arc<ServerStats>,
+        source: Source<LockEvent>,
+        tell: Outlet<TranxEvent>,
+    ) -> Self {
+        Self { locks, config, stats, source, tell, batch: Vec::new(), out: Outbox::default() }
+    }
 }
 
 impl Stage for LockStage {

@@ -25,15 +25,28 @@ pub(in crate::server) trait SideMachine: Send {
 
 /// Stage of such a machine.
 pub(in crate::server) struct SideStage<M: SideMachine> {
-    pub(in crate::server) machine: M,
-    pub(in crate::server) config: Arc<NodeConfig>,
+    pub(super) machine: M,
+    config: Arc<NodeConfig>,
     /// Events from other servers.
-    pub(in crate::server) entry: Source<M::Event>,
+    pub(super) entry: Source<M::Event>,
     /// Events from the transaction stage.
-    pub(in crate::server) internal: Source<M::Event>,
-    pub(in crate::server) outlets: SideOutlets,
-    pub(in crate::server) batch: Vec<M::Event>,
-    pub(in crate::server) out: Outbox,
+    pub(super) internal: Source<M::Event>,
+    outlets: SideOutlets,
+    batch: Vec<M::Event>,
+    out: Outbox,
+}
+
+impl<M: SideMachine> SideStage<M> {
+    /// `entry`: events from other servers; `internal`: those from the transaction stage.
+    pub(in crate::server) fn new(
+        machine: M,
+        config: Arc<NodeConfig>,
+        entry: Source<M::Event>,
+        internal: Source<M::Event>,
+        outlets: SideOutlets,
+    ) -> Self {
+        Self { machine, config, entry, internal, outlets, batch: Vec::new(), out: Outbox::default() }
+    }
 }
 
 /// Queues to which the machine's results go.

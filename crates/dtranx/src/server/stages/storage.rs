@@ -11,14 +11,25 @@ use crate::stage::{Outlet, Source, Stage};
 use crate::storage::{History, Storage};
 
 pub(in crate::server) struct StorageStage {
-    pub(in crate::server) storage: Arc<dyn Storage>,
-    pub(in crate::server) history: Arc<History>,
-    pub(in crate::server) source: Source<Store>,
-    pub(in crate::server) tell: Outlet<TranxEvent>,
-    pub(in crate::server) batch: Vec<Store>,
-    pub(in crate::server) commits: Vec<(TranxId, Vec<Write>)>,
+    storage: Arc<dyn Storage>,
+    history: Arc<History>,
+    source: Source<Store>,
+    tell: Outlet<TranxEvent>,
+    batch: Vec<Store>,
+    commits: Vec<(TranxId, Vec<Write>)>,
     /// Epochs of the writes, in the same order.
-    pub(in crate::server) epochs: Vec<Epoch>,
+    epochs: Vec<Epoch>,
+}
+
+impl StorageStage {
+    pub(in crate::server) fn new(
+        storage: Arc<dyn Storage>,
+        history: Arc<History>,
+        source: Source<Store>,
+        tell: Outlet<TranxEvent>,
+    ) -> Self {
+        Self { storage, history, source, tell, batch: Vec::new(), commits: Vec::new(), epochs: Vec::new() }
+    }
 }
 
 impl Stage for StorageStage {

@@ -62,15 +62,8 @@ fn side_stage_with_something_left_takes_what_it_asked_for_and_nothing_new() {
     let (entry, from_entry) = of(8);
     let (internal, from_internal) = of(8);
     let (tranx, at_tranx) = of(1);
-    let mut stage = SideStage {
-        machine: Echo::default(),
-        config: Arc::new(config()),
-        entry: from_entry,
-        internal: from_internal,
-        outlets: SideOutlets { tranx: tranx.outlet(), to_servers: outlet() },
-        batch: Vec::new(),
-        out: Outbox::default(),
-    };
+    let outlets = SideOutlets { tranx: tranx.outlet(), to_servers: outlet() };
+    let mut stage = SideStage::new(Echo::default(), Arc::new(config()), from_entry, from_internal, outlets);
     let event = || AckEvent::Done { tranx: TRANX };
     internal.offer(event()).unwrap();
     internal.offer(event()).unwrap();
