@@ -89,14 +89,17 @@ impl GatewayOptions {
     }
 }
 
-/// Place where the results of retryable writes are remembered, so that each is carried out once.
-/// `docs/gateway.md` has what each promises and costs.
+/// Place where the results of retryable writes are remembered, so that each is carried out once. A
+/// client sends a write again when it has got no answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RetryableWrites {
-    /// The gateway, as long as it lives.
+    /// The gateway, as long as it lives: a write that is sent again to another gateway, or to the
+    /// restarted one, may be made twice. It takes no further commands.
     #[default]
     Memory,
-    /// The store: every gateway answers a write that another one has carried out.
+    /// The store: every gateway answers a write that another one has carried out. The write and the
+    /// record of its result are one transaction, which takes four commands for an update by `_id`
+    /// instead of one.
     Durable,
 }
 

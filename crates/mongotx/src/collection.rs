@@ -30,8 +30,9 @@ use crate::{
 };
 
 /// A collection of a database. Of [`Document`] or `RawDocumentBuf` it stores and answers documents
-/// to the byte; an application's own type goes through serde, as with the official driver: see
-/// `docs/bson.md`.
+/// to the byte. An application's own type goes through serde, as with the official driver: a field
+/// of it that is a `Document` or a `Bson` takes an object that looks like Extended JSON for what it
+/// looks like, one that is a `RawDocumentBuf` does not.
 ///
 /// ```
 /// # use bson::doc;
@@ -201,7 +202,9 @@ impl<T> Collection<T> {
     }
 
     /// Runs an aggregation pipeline on the collection. `$out` and `$merge` write outside
-    /// transactions only; `$changeStream` is refused. See `docs/aggregation.md`.
+    /// transactions only; `$changeStream` is refused. Where the transaction has written to a
+    /// collection that the pipeline reads, it reads these writes, too, and `$graphLookup` and
+    /// `$text` are refused there.
     ///
     /// ```
     /// # use bson::doc;

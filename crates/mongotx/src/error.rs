@@ -78,8 +78,9 @@ pub enum ErrorKind {
     /// The request is wrong, and the message names the field or the limit. Correct the request: run
     /// again, it is refused again.
     Invalid,
-    /// The request is valid MongoDB, but MongoTx does not support it. The message says why;
-    /// `docs/limits.md` says what to do instead.
+    /// The request is valid MongoDB, but MongoTx does not support it, here or in a transaction. The
+    /// message names the construct and says why. Nothing was changed; run again, the request is
+    /// refused again.
     Unsupported,
     /// A stored document or record has a form that MongoTx never writes: another program has
     /// changed it. Look at it with `mongotx doctor`.

@@ -12,8 +12,14 @@ use crate::{
     steps::Hook,
 };
 
-/// The isolation level of a transaction. `docs/isolation.md` says which anomalies each level
-/// forbids.
+/// The isolation level of a transaction.
+///
+/// | forbids | read committed | repeatable read | snapshot | serializable |
+/// | --- | --- | --- | --- | --- |
+/// | dirty writes and reads | yes | yes | yes | yes |
+/// | lost updates, read skew | no | yes | yes | yes |
+/// | phantoms | no | no | yes | yes |
+/// | write skew | no | among documents that were read | no | yes |
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Isolation {

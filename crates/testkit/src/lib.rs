@@ -1,11 +1,12 @@
 //! Finds or fetches a real mongod, starts standalone and replica-set servers on free ports, and
 //! ends them.
 //!
-//! For tests only. Start reading at [`Server`], and at [`ReplicaSet`] for several nodes; [`locate`]
-//! says where the binary comes from, [`shared`] gives the tests of one process one server between
-//! them, [`again()`] runs a test as a process of its own, [`signal`] ends or pauses such processes,
-//! [`status_and_output`] reads what a program has written, and [`lookalikes`] are documents that
-//! are easily taken for others.
+//! For tests and benchmarks of all crates, for the demo, and for the commands that start a server
+//! by themselves (`mongotx serve --start-server`, `mongotx mongod-path`). Start reading at
+//! [`Server`], and at [`ReplicaSet`] for several nodes; [`locate`] says where the binary comes
+//! from, [`shared`] gives the tests of one process one server between them, [`again()`] runs a test
+//! as a process of its own, [`signal`] ends or pauses such processes, [`status_and_output`] reads
+//! what a program has written, and [`lookalikes`] are documents that are easily taken for others.
 //!
 //! No server outlives the process that started it, however that process ends: see [`leash`].
 //! Deliberately absent: sharded clusters, authentication, TLS.

@@ -14,9 +14,10 @@ use crate::{
     error::Result,
 };
 
-/// The events of watched collections, in an order that agrees with that of the commits: see
-/// `docs/change-streams.md`. A program follows them from a [`Position`], which it stores with what
-/// it has done, to go on there after a restart.
+/// The events of watched collections, in an order that agrees with that of the commits. Each change
+/// of a document that was committed through MongoTx has one; what other programs write to the
+/// server has none. A program follows them from a [`Position`], which it stores with what it has
+/// done, to go on there after a restart.
 ///
 /// ```
 /// # #[tokio::main]

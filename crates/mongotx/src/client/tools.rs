@@ -429,7 +429,9 @@ impl Client {
 
     /// Reason why no transaction can lock a document of this collection; `None`: transactions can.
     /// If none can, no document is ever pending in it, and what is stored there is what the
-    /// application wrote. See `docs/special-collections.md`.
+    /// application wrote. Such are capped collections, time series, views, the server's own
+    /// collections and databases, and collections whose documents the server removes by their
+    /// `_id`.
     ///
     /// ```
     /// # #[tokio::main]
