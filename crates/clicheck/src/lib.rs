@@ -26,7 +26,7 @@ use clap::Command;
 
 use crate::render::Group;
 
-/// How the comment before a block begins.
+/// Beginning of the comment before a block; the names of subcommands follow.
 const BEGIN: &str = "<!-- options: ";
 /// The comment after a block.
 const END: &str = "<!-- end -->";

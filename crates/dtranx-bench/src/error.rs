@@ -33,7 +33,7 @@ pub(crate) enum BenchError {
     /// A process could not be started or ended.
     #[error(transparent)]
     Process(#[from] leash::Error),
-    /// What measures or reports cannot go on.
+    /// The engine that measures and reports cannot go on.
     #[error(transparent)]
     Kit(#[from] benchkit::Error),
 }

@@ -32,7 +32,7 @@ pub(crate) struct Round {
     /// The size of all servers' logs at the end of each second, if it was looked at.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) log_bytes: Vec<u64>,
-    /// What the servers have counted, if they report it.
+    /// Counters of the servers, if they report them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) served: Option<Served>,
 }
@@ -74,7 +74,7 @@ impl Row {
         self.reads_percent.map_or_else(|| self.shape.to_owned(), |reads| format!("{reads} % reads"))
     }
 
-    /// What rows have in common that can be compared, in words.
+    /// The work of the row, in words. Rows with the same work can be compared.
     fn workload(&self) -> String {
         let servers = if self.servers == 1 { "1 server".to_owned() } else { format!("{} servers", self.servers) };
         format!("{servers}, {}, {}", self.work(), self.distribution)

@@ -39,7 +39,7 @@ pub(crate) struct Plan {
     pub(crate) warm_up: Duration,
     /// Time of the measurement.
     pub(crate) time: Duration,
-    /// Whether the size of the logs is looked at in each second.
+    /// True if the size of the logs is looked at in each second.
     pub(crate) is_sampled: bool,
     /// Seed from which the clients' seeds are made.
     pub(crate) seed: u64,
@@ -57,13 +57,13 @@ impl Plan {
 pub(crate) struct Measured {
     /// Seconds that were measured.
     pub(crate) seconds: f64,
-    /// What the clients have counted.
+    /// Counts of all clients together.
     pub(crate) counts: Counts,
     /// Processor time of this process, in microseconds.
     pub(crate) cpu_us: Option<i64>,
     /// The size of all servers' logs at the end of each second, if the plan asks for it.
     pub(crate) log_bytes: Vec<u64>,
-    /// What the servers have counted, if they report it.
+    /// Counters of the servers, if they report them.
     pub(crate) served: Option<Served>,
 }
 

@@ -35,7 +35,7 @@ pub(crate) struct Settings {
     pub(crate) segment_mib: u32,
     /// Time between two collections of garbage, in milliseconds.
     pub(crate) gc_interval_ms: u32,
-    /// Whether threads are bound to cores.
+    /// True if each thread is bound to a core.
     pub(crate) is_pinned: bool,
     /// Size of a server's cache of items, in MiB; 0: none.
     pub(crate) item_cache_mib: u32,

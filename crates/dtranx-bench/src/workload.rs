@@ -65,7 +65,7 @@ impl Transaction {
         }
     }
 
-    /// How many reads and writes it has, of a key each.
+    /// Number of its reads and writes, of a key each.
     pub(crate) fn operations(&self) -> u32 {
         match self {
             Self::Read(keys) => keys.len() as u32,

@@ -17,7 +17,7 @@ use crate::failure::Failure;
 pub(crate) struct LonelyIndex {
     pub(crate) namespace: Namespace,
     pub(crate) name: String,
-    /// Whether it may belong to an index that is being made.
+    /// True if it may belong to an index that is being made.
     pub(crate) is_young: bool,
 }
 

@@ -26,7 +26,7 @@ pub(crate) struct ActivityRecord {
     id: ObjectId,
     database: String,
     gateway: String,
-    /// Whether a record was written and is still stored.
+    /// True if a record was written and is still stored.
     is_there: bool,
     is_prepared: bool,
 }

@@ -24,7 +24,7 @@ pub(crate) const API_FIELDS: [&str; 3] = [VERSION, STRICT, DEPRECATION_ERRORS];
 /// have the same.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ApiParameters {
-    /// Whether the command names API version 1, the only one.
+    /// True if the command names API version 1, the only one.
     is_versioned: bool,
     strict: Option<bool>,
     deprecation_errors: Option<bool>,

@@ -64,7 +64,7 @@ impl fmt::Debug for Login {
     }
 }
 
-/// Whether and when the gateway itself ends the connection.
+/// Time at which the gateway itself ends the connection, if it does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum End {
     #[default]
@@ -229,7 +229,7 @@ impl Connection {
         self.state().end = End::AfterAnswer;
     }
 
-    /// Whether and when the gateway closes the connection.
+    /// Time at which the gateway itself ends the connection.
     pub(crate) fn end(&self) -> End {
         self.state().end
     }

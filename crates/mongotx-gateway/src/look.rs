@@ -24,9 +24,9 @@ use crate::{
 pub(crate) struct Wanted<'a> {
     /// Digest of the user whose operations are wanted. `None`: those of all users.
     pub(crate) user: Option<&'a [u8]>,
-    /// Whether connections on which no command runs are wanted, too.
+    /// True if connections on which no command runs are wanted, too.
     pub(crate) idle_connections: bool,
-    /// Whether open transactions in which no command runs are wanted, too.
+    /// True if open transactions in which no command runs are wanted, too.
     pub(crate) idle_transactions: bool,
     /// Greatest number of operations.
     pub(crate) most: usize,

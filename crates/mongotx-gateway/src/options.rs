@@ -18,7 +18,7 @@ pub struct GatewayOptions {
     /// File with the users who may log in, as [`Users::change`](crate::Users::change) writes it.
     /// `None`: clients need not log in, and may do everything.
     pub users: Option<PathBuf>,
-    /// Whether connections from other machines may be without TLS.
+    /// True lets other machines connect without TLS.
     pub allow_plaintext: bool,
     /// Address at which metrics and the gateway's health are served, by HTTP and to every client
     /// that can connect. `None`: not served.

@@ -294,7 +294,7 @@ impl ClientOptions {
         Err(Error::invalid(2, format!("documents can wait {longest:?} to be finished, at most, not {given:?}")))
     }
 
-    /// Whether outcomes are stored in the published layout, the benchmarks' baseline.
+    /// True if outcomes are stored in the published layout, the benchmarks' baseline.
     pub(crate) fn is_published(&self) -> bool {
         #[cfg(feature = "testing")]
         {
@@ -306,7 +306,7 @@ impl ClientOptions {
         }
     }
 
-    /// What is called at the steps of the protocol.
+    /// The function that is called at each step of the protocol, in tests.
     pub(crate) fn hook(&self) -> Hook {
         #[cfg(feature = "testing")]
         {

@@ -88,7 +88,7 @@ impl Step {
     }
 }
 
-/// What a client calls at its steps: nothing without the feature `testing`.
+/// The function that a client calls at its steps: none without the feature `testing`.
 #[derive(Clone, Default)]
 pub(crate) struct Hook {
     #[cfg(feature = "testing")]

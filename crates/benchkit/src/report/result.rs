@@ -43,7 +43,7 @@ pub struct RunResult {
     pub rate: Option<f64>,
     /// Seconds of the time measured.
     pub seconds: f64,
-    /// What all clients counted in the time measured: commits, conflicts, latencies.
+    /// Counts of all clients in the time measured: commits, conflicts, latencies.
     pub counts: Counts,
     /// Commands sent in the time measured, by name.
     pub commands: BTreeMap<String, u64>,

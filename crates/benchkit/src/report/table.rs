@@ -30,7 +30,7 @@ pub struct Table {
 pub struct Column {
     /// Heading of the column, with the unit.
     pub head: String,
-    /// Whether it holds numbers, which are aligned to the right.
+    /// True if the column holds numbers, which are aligned to the right.
     pub number: bool,
 }
 

@@ -73,7 +73,7 @@ pub enum Attempt {
     Finished,
 }
 
-/// How often, and after which pauses, a transaction is tried again.
+/// Limit of the attempts of a transaction, and the pauses between them.
 #[derive(Clone, Copy, Debug)]
 pub struct Retries {
     /// Attempts after which a transaction is given up.

@@ -129,7 +129,7 @@ mod tests {
         }
     }
 
-    /// What two clients of the same script have counted.
+    /// Counts of two clients that follow the same script.
     async fn counted(attempts: &'static [Attempt], transactions: usize) -> Result<Counts, Error> {
         let script = || Script { attempts, transactions, next: 0 };
         let seats = [1, 2].map(|seed| Seat { client: script(), seed, pace: None });

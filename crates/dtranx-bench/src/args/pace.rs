@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use crate::error::BenchError;
 
-/// How long and how often is measured.
+/// Lengths and number of the measurements.
 #[derive(Args, Debug, Clone)]
 pub(crate) struct Pace {
     /// Seconds that are measured, after the warm-up

@@ -80,7 +80,7 @@ pub(crate) struct Served {
 }
 
 impl Served {
-    /// What was done since they had counted so far.
+    /// The work since an earlier state of the counters.
     pub(crate) fn since(self, before: Self) -> Self {
         let Self { reads, messages } = before;
         Self { reads: self.reads.saturating_sub(reads), messages: self.messages.saturating_sub(messages) }

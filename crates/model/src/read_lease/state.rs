@@ -111,7 +111,7 @@ pub struct Settling {
     pub collection: usize,
     /// The server's process that was known when it was sent.
     pub process: u8,
-    /// Where the message of the look is, on its way to the server and back.
+    /// Place of the look's message on its way to the server and back.
     pub message: Message,
 }
 

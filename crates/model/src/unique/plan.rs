@@ -1,4 +1,5 @@
-//! Plans of explorations: the documents, the transactions, the faults.
+//! Plans of explorations: which documents, transactions and faults there are, and which rule is
+//! broken. The breakages are in `breakage`, the plans that are explored in `tests/it/unique`.
 
 use super::breakage::Breakage;
 
@@ -27,7 +28,7 @@ impl Op {
         }
     }
 
-    /// The value that it writes.
+    /// The value that it writes; `None` for a removal.
     pub fn value(self) -> Option<Value> {
         match self {
             Self::Insert(_, value) | Self::Update(_, value) => Some(value),
@@ -46,16 +47,16 @@ pub enum End {
     RollBack,
 }
 
-/// How the first statements of a transaction are sent.
+/// Form in which the first statements of a transaction are sent to the server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Sent {
-    /// Each by itself.
+    /// Each statement is a command of its own.
     #[default]
     Alone,
     /// Those of different documents in one command, each with its question behind it; an update
     /// locks and copies its document, and then changes the copy.
     Together,
-    /// The same; an update locks its document and changes it in one statement.
+    /// As [`Sent::Together`], but an update locks its document and changes it in one statement.
     Fused,
 }
 
@@ -72,7 +73,7 @@ pub struct TxPlan {
     /// True if this is a write outside transactions, which takes the same steps unless that is
     /// broken on purpose.
     pub outside: bool,
-    /// How its first statements are sent.
+    /// Form in which its first statements are sent.
     pub sent: Sent,
 }
 

@@ -48,7 +48,7 @@ pub(super) struct Find {
     limit: u64,
     min: Option<Document>,
     max: Option<Document>,
-    /// Whether the cursor stays open at the end of a capped collection.
+    /// True if the cursor stays open at the end of a capped collection.
     is_tailable: bool,
     return_key: bool,
     show_record_id: bool,

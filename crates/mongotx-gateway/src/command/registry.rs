@@ -26,7 +26,7 @@ pub(crate) struct Command {
     pub(crate) access: Access,
     /// Part of the gateway that answers the command.
     pub(crate) route: Route,
-    /// Whether the command may run in a transaction.
+    /// Places in a transaction at which the command may run.
     pub(crate) in_transactions: InTransactions,
     /// The command kills sessions, its own perhaps among them.
     pub(crate) kills_sessions: bool,
@@ -73,7 +73,7 @@ pub(crate) struct Arrived<'a> {
     pub(crate) command: &'static Command,
 }
 
-/// Whether a transaction may hold a command, as the server has it.
+/// Places in a transaction at which a command may run, as on the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum InTransactions {
     /// A transaction may hold it.

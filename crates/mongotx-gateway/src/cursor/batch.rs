@@ -35,7 +35,7 @@ enum Source {
 /// Documents for one reply.
 pub(crate) struct Batch {
     pub(crate) documents: RawArrayBuf,
-    /// Whether there are no more documents.
+    /// True if there are no more documents.
     pub(crate) is_last: bool,
 }
 

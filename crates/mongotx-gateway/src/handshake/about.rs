@@ -26,7 +26,7 @@ pub(crate) fn command_line(context: &Context, request: &Request) -> Result<Reply
 /// The entry for one command in the answer to `listCommands`.
 pub(crate) struct Listed {
     pub(crate) name: &'static str,
-    /// Whether clients have to log in to run the command.
+    /// True if clients have to log in to run the command.
     pub(crate) requires_auth: bool,
     /// Versions of the stable API that the command is in.
     pub(crate) api_versions: &'static [&'static str],

@@ -48,7 +48,7 @@ pub struct Conversation {
     pub what: &'static str,
     /// Greatest time for the head of a request, and for the silence before it.
     pub slowest: Duration,
-    /// Whether a connection may bring more than one request.
+    /// True if a connection may bring more than one request.
     pub keeps_alive: bool,
 }
 

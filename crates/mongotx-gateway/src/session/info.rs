@@ -22,7 +22,7 @@ pub(crate) enum Mode {
         lsid: Lsid,
         /// The transaction's number in it.
         number: i64,
-        /// Whether the statement begins the transaction.
+        /// True if the statement begins the transaction.
         begins: bool,
     },
 }

@@ -131,18 +131,19 @@ async fn inside(
     Err(Error::invalid(first.code, message).with_write_errors(refused).with_progress(progress))
 }
 
-/// What became of the writes of a bulk.
+/// Results of the writes of a bulk.
 pub(super) struct Written {
-    /// Sum of the results of those that were carried out.
+    /// Sum of the results of the writes that were carried out.
     pub(super) result: BulkWriteResult,
-    /// Those that were refused, in their order: the first one alone, if it has stopped the bulk.
+    /// Errors of the writes that were refused, in their order: of the first one alone, if it has
+    /// stopped the bulk.
     pub(super) refused: Vec<WriteError>,
 }
 
 /// Carries out the writes inside a transaction.
 ///
 /// # Errors
-/// What ends the transaction.
+/// Any error that ends the transaction; refused writes are in the result.
 pub(super) async fn write_all(
     core: &Arc<Core>,
     tx: &mut Transaction,
@@ -213,9 +214,9 @@ pub(super) async fn write_all(
     Ok(Written { result, refused })
 }
 
-/// How operations may be sent together.
+/// Terms on which operations may be sent together.
 struct Sending {
-    /// Whether documents may be asked for that are named by other keys than `_id`.
+    /// True if the `_id`s of documents that are named by other keys may be read before.
     by_key: bool,
     form: Form,
 }

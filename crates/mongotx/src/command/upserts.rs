@@ -136,7 +136,7 @@ impl Presence {
     }
 }
 
-/// What names the one document that an upsert can match.
+/// Name of the one document that an upsert can match: its `_id`, or a unique key.
 #[derive(Clone, PartialEq, Eq, Hash)]
 enum Name {
     Id(OwnKey),

@@ -22,9 +22,9 @@ const TITLE: &str = "The papers' figures, measured here";
 pub struct Written {
     /// A few lines about each figure, and the names of the files.
     pub said: String,
-    /// Whether all measurements that are possible were made.
+    /// True if all measurements that are possible were made.
     pub complete: bool,
-    /// Whether any run of a target with transactions was broken.
+    /// True if any run of a target with transactions was broken.
     pub broken: bool,
 }
 

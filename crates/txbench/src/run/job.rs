@@ -33,7 +33,7 @@ pub struct Job {
     pub attempts: u32,
 }
 
-/// What the clients of one part of a run have counted.
+/// Counts, commands and processor time of the clients of one part of a run.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct JobResult {
     /// Counts of the part's clients.
@@ -75,7 +75,7 @@ pub enum Answer {
     Progress {
         /// Counts since the run began.
         so_far: Second,
-        /// Whether no client has anything more to do.
+        /// True if no client has anything more to do.
         finished: bool,
     },
     /// The result of the part, at its end.

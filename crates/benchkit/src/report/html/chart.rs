@@ -54,7 +54,7 @@ pub enum Plot {
 pub struct Axis {
     /// Label of the axis, with the unit.
     pub label: String,
-    /// How values are spread over the length of the axis.
+    /// Spread of the values over the length of the axis.
     pub scale: Scale,
     /// Values at which the axis has marks; empty: where they fit.
     pub ticks: Vec<f64>,

@@ -8,9 +8,9 @@ use crate::report::{
 
 /// The columns that identify a line of one workload.
 pub(super) struct Head {
-    /// Whether any line had more than one client process.
+    /// True if any line had more than one client process.
     processes: bool,
-    /// Whether any line has a demanded rate.
+    /// True if any line has a demanded rate.
     rate: bool,
 }
 

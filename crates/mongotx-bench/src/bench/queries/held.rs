@@ -57,7 +57,7 @@ impl fmt::Display for Pending {
 /// An open transaction that keeps documents pending.
 pub(crate) struct Held {
     client: Client,
-    /// Whether the client exists for this alone, and ends with it.
+    /// True if the client was made for this transaction alone, and ends with it.
     is_own: bool,
     session: Session,
 }

@@ -20,7 +20,7 @@ pub(crate) struct First {
     pub(crate) size: Option<usize>,
     /// No other batch will follow.
     pub(crate) is_only: bool,
-    /// Whether the cursor ends when it is not used for a while.
+    /// True if the cursor ends when it is not used for a while.
     pub(crate) expires: bool,
 }
 

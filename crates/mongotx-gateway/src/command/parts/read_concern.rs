@@ -29,7 +29,7 @@ pub(crate) struct ReadConcern {
     pub(crate) level: Option<ReadLevel>,
     /// The moment of which the read is to be: `atClusterTime`.
     at: Option<Timestamp>,
-    /// Whether it has the field `afterClusterTime`.
+    /// True if it has the field `afterClusterTime`.
     has_after: bool,
 }
 

@@ -83,7 +83,7 @@ pub(crate) struct Sweeper {
     catalog: Arc<Catalog>,
     repairs: Arc<Repairs>,
     records: Records,
-    /// Whether there are no client records to sweep.
+    /// True in the published layout, which has no client records to sweep.
     is_published: bool,
 }
 

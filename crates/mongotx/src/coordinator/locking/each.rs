@@ -101,7 +101,7 @@ pub(crate) enum Form {
     InTwo,
 }
 
-/// What stands behind the statements of a change in its command.
+/// Questions behind the statements of a change, in the same command.
 #[derive(Clone, Default)]
 struct Behind {
     /// The change may give the document other keys of unique indexes.

@@ -19,7 +19,7 @@ pub(super) struct Found {
 /// The content that the check must find.
 pub(super) struct Expected {
     balances: Vec<Money>,
-    /// Whether an acknowledged operation was on this account.
+    /// For each account, true if an acknowledged operation was on it.
     touched: Vec<bool>,
     /// Whether the sequence number found is that of an operation on this account that happened, or
     /// may have.

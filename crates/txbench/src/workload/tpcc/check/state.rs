@@ -50,7 +50,7 @@ pub struct CustomerState {
 pub struct OrderState {
     /// Number of the customer in the district.
     pub customer: u32,
-    /// Whether `O_CARRIER_ID` has a value.
+    /// True if `O_CARRIER_ID` has a value: the order was delivered.
     pub has_carrier: bool,
     /// O_OL_CNT: number of lines that the order says it has.
     pub line_count: i64,

@@ -25,7 +25,7 @@ pub struct Load {
     pub scale: Scale,
     /// Layout of the nine tables in collections.
     pub schema: Schema,
-    /// Whether rows are found by their primary keys, not by their `_id`s.
+    /// True if rows are found by their primary keys, not by their `_id`s.
     pub natural_keys: bool,
     /// Seed of the random values of the rows.
     pub seed: u64,

@@ -22,7 +22,7 @@ pub struct OrderRow {
     pub carrier: Option<u32>,
     /// Number of its lines, those of a wrong item included.
     pub line_count: usize,
-    /// Whether all lines are supplied by the order's own warehouse.
+    /// True if all lines are supplied by the order's own warehouse.
     pub all_local: bool,
 }
 

@@ -48,7 +48,7 @@ pub struct Answer {
     pub customer: Customer,
     /// Balance of the customer after the payment.
     pub balance_cents: i64,
-    /// Whether the customer's credit is bad.
+    /// True if the customer's credit is bad.
     pub bad_credit: bool,
 }
 
