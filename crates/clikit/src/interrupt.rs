@@ -1,4 +1,5 @@
-//! Signals that interrupt the program: Ctrl-C and others.
+//! Signals that interrupt the program (Ctrl-C and others), as a future and as an exit status. What
+//! is ended then is the program's matter.
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 

@@ -1,4 +1,5 @@
-//! A program from its command to its exit status.
+//! A program from its command to its exit status: the runtime, the command, and the error text for
+//! people.
 
 use std::future::Future;
 

@@ -1,4 +1,5 @@
-//! Tables of text in aligned columns.
+//! Tables of text in aligned columns, without borders, for people, `cut` and `awk`. Those of the
+//! benchmarks are in `benchkit`.
 
 use std::fmt;
 

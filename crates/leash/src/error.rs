@@ -1,4 +1,5 @@
-//! Errors of starting a program, running it and ending it.
+//! Errors of starting a program, of running it within a time limit, and of ending it. Each names
+//! the program, the process, or what was to be done.
 
 use std::time::Duration;
 

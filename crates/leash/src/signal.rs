@@ -1,4 +1,5 @@
-//! Sends signals to processes, by their id.
+//! Signals to processes, by their ids: end, pause, go on. Processes that this crate has started are
+//! ended by `process`.
 
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 

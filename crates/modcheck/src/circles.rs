@@ -1,4 +1,5 @@
-//! Circles among modules that stand side by side.
+//! Circles among modules that stand side by side: each pair is found from the paths that their
+//! files name (`paths`).
 
 use std::{
     collections::{BTreeMap, BTreeSet},

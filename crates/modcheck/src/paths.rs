@@ -1,4 +1,5 @@
-//! The paths of its crate that a file names.
+//! The paths of its crate that a file names, read from its text: `use` items and paths in the code.
+//! Macros are not expanded.
 
 /// A module, or an item in one, by the names on the way to it from the crate's root.
 pub type ModulePath = Vec<String>;

@@ -1,4 +1,5 @@
-//! Complete exploration of a plan, and its report.
+//! Complete exploration of a plan by stateright, and its report: how many states, which properties
+//! hold. The plans are in the tests.
 
 use std::{fmt::Debug, hash::Hash, time::Instant};
 

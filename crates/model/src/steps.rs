@@ -1,4 +1,5 @@
-//! The steps that are possible in a state.
+//! The steps that are possible in a state: without faults, with them, and those of rivals. What
+//! they do is in `model` and in the files of the participants.
 
 use crate::{
     client, expiry, faults, janitor, meeting,

@@ -1,4 +1,5 @@
-//! State of one client connection.
+//! State of one client connection: its peer, its login, and whether it is to end. Its bytes are
+//! read in `crate::server`; sessions belong to no connection (`crate::session`).
 
 use std::{
     fmt,

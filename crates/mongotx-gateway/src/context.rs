@@ -1,4 +1,5 @@
-//! State and services that every command may use.
+//! State and services that every command may use, and the tasks in the background that keep them:
+//! the library's client, the server, sessions, users, metrics.
 
 use std::{
     sync::{Arc, PoisonError, RwLock, Weak},

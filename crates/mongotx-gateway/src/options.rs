@@ -1,4 +1,5 @@
-//! Options of a gateway.
+//! Options of a gateway, with their defaults, and those of them that can be changed while it runs.
+//! They are checked when it starts (`crate::gateway`).
 
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 

@@ -1,4 +1,5 @@
-//! Replies to clients: one raw document each.
+//! Replies to clients: one raw document each, made of documents, bytes and errors. What a failure
+//! says besides is in `crate::failure`.
 
 use bson::{Document, RawDocument, RawDocumentBuf};
 

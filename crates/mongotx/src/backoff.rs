@@ -1,4 +1,6 @@
-//! Pauses between attempts at the same thing.
+//! Pauses between attempts at the same thing: each twice as long as the one before, up to a longest
+//! one, with chance in it. How many attempts there are, and after which errors, is the caller's
+//! matter.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! The times of change events.
+//! Clocks that give change events their times (`clusterTime`). Leases, locks and time limits do not
+//! use them: they go by the server's clock and by the runtime's.
 
 use std::{
     fmt,

@@ -1,4 +1,5 @@
-//! The handle on a database.
+//! The handle on a database: its collections, pipelines that begin without one, plans of commands.
+//! Creating, changing and listing collections is in `collections`.
 
 mod collections;
 

@@ -1,4 +1,4 @@
-//! Names of collections, with their databases.
+//! Full names of collections, `db.coll`. Which names a server allows is not checked here.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! Numbers as servers send them.
+//! Numbers as servers send them: `n: 1` may be of any numeric type.
 
 use bson::Bson;
 

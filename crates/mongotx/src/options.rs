@@ -1,4 +1,5 @@
-//! Options of clients and transactions, with their defaults.
+//! Options of clients and transactions, with their defaults, their limits and the check of both.
+//! `docs/configuration.md` has a row for each, which a test compares.
 
 use std::{collections::HashMap, fmt, sync::Arc, time::Duration};
 

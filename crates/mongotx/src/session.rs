@@ -1,4 +1,6 @@
-//! The session, in which transactions begin and end.
+//! The session, in which transactions begin and end, one at a time. It retries a transaction as a
+//! whole and finds out lost outcomes; the commit itself is in `crate::command::commit`, locks and
+//! undoing in `crate::coordinator`.
 
 use std::{
     sync::Arc,

@@ -1,4 +1,5 @@
-//! TLS as the official driver's options ask for it.
+//! TLS of a client's connection, as the official driver's options ask for it. The gateway's own
+//! TLS, towards drivers, is in `mongotx-gateway`.
 
 use std::{path::Path, sync::Arc};
 

@@ -1,4 +1,5 @@
-//! Errors of this crate: what it refuses, and why.
+//! Errors of this crate: the construct that is refused, with its field, and the reason. Errors of
+//! servers are no matter of it.
 
 /// Why a document, filter, update or projection was refused, or could not be read.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]

@@ -1,4 +1,5 @@
-//! Reading a stored document: its locks and its two versions.
+//! Reading a stored document: its locks and its two versions; and the checks that keep reserved
+//! names out of an application's documents. Statements that change one are in `statement`.
 
 use bson::{Bson, Document, doc};
 use protocol::{LockState, TxId, Version};

@@ -1,4 +1,5 @@
-//! Transactions whose unsafe versions a reader sees.
+//! The transactions whose unsafe versions a reader sees, and conditions on the write lock for them.
+//! What they see is mapped in `view`.
 
 use bson::{Bson, Document, doc};
 use protocol::TxId;

@@ -1,4 +1,5 @@
-//! Options of a test's server.
+//! Options of a server that is started: a standalone or a replica set, in memory or on disk, and
+//! parameters of `mongod`. Starting it is in `server`.
 
 use std::ffi::OsString;
 use std::path::PathBuf;

@@ -1,4 +1,5 @@
-//! Deliberate breakages. Each must make the checker find a violation.
+//! Rules that a plan can break on purpose, each in one place of the model. A test expects the
+//! checker to find a violation with each; an invariant that none of them violates proves nothing.
 
 /// Rules that can be broken on purpose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -1,4 +1,4 @@
-//! Plans of explorations of the read lease.
+//! Plans of explorations of the read lease: clocks, clients, faults, and the rule that is broken.
 
 use super::breakage::Breakage;
 

@@ -1,4 +1,5 @@
-//! Properties that must hold, and what must be possible.
+//! Properties of the read lease: what must hold in every state (L1 to L3), and what must be
+//! reachable, so that they say something.
 
 use super::{
     query::counting_answer,

@@ -1,4 +1,5 @@
-//! States of the model of the read lease.
+//! States of the model of the read lease: the server, the holder of the lease with its queries, and
+//! the newcomer. What changes them is in the files of the participants.
 
 use super::plan::Plan;
 

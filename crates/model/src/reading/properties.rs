@@ -1,4 +1,5 @@
-//! Properties that must hold in every state.
+//! Properties of reading with read locks: R1 to R6 must hold in every state; those behind them must
+//! be reachable.
 
 use protocol::TxStatus;
 

@@ -1,4 +1,5 @@
-//! A state of the model: documents, statuses, transactions.
+//! A state of the model of reading: documents with their locks, statuses of transactions, and where
+//! each transaction is. The steps are in `statement` and `writing`.
 
 use protocol::{
     LockState, Repair, TxId, TxStatus,

@@ -1,4 +1,4 @@
-//! The steps that are possible in a state.
+//! The steps of reading that are possible in a state. What they do is in `statement` and `writing`.
 
 use super::{
     plan::Plan,

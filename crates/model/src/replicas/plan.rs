@@ -1,4 +1,4 @@
-//! Plans of explorations: the faults that may happen.
+//! Plans of explorations of a replica set: faults that may happen, and the rule that is broken.
 
 use super::breakage::Breakage;
 

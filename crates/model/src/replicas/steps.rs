@@ -1,4 +1,5 @@
-//! The steps that are possible in a state.
+//! The steps that are possible in a state of a replica set. What they do is in `members`, `owner`
+//! and `sweeper`.
 
 use super::{
     breakage::Breakage,

@@ -1,4 +1,5 @@
-//! Plans of explorations of validation without reads.
+//! Plans of explorations of validation without reads: changes of both clients, notices, faults, and
+//! the rule that is broken.
 
 use super::breakage::Breakage;
 

@@ -1,4 +1,5 @@
-//! Properties that must hold, and what must be possible.
+//! Properties of validation without reads: what must hold in every state (S1, S2), and what must be
+//! reachable, so that they say something.
 
 use super::{
     plan::Plan,

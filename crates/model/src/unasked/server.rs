@@ -1,4 +1,5 @@
-//! The server's steps: writes, restarts, and time.
+//! The server's part in validation without reads: decisions, plain writes, removals by an index,
+//! and restarts that lose what was not journaled.
 
 use super::{
     breakage::Breakage,

@@ -1,4 +1,5 @@
-//! States of the model of validation without reads.
+//! States of the model of validation without reads: the server, the client that validates with its
+//! transaction, and the other client. What changes them is in the files of the participants.
 
 use super::plan::{Docs, Plan};
 

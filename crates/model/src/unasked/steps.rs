@@ -1,4 +1,5 @@
-//! Names of the steps, and the model that takes them.
+//! Names of the steps of validation without reads, and the model under one plan. Which are
+//! possible, and what they do, is in the files of the participants.
 
 use super::plan::Plan;
 

@@ -1,4 +1,5 @@
-//! A state of the model.
+//! A state of the model of unique indexes: stored documents, runs of transactions, repairs under
+//! way, and what was reported to users. The documents are in `documents`.
 
 use protocol::TxStatus;
 

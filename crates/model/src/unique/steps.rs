@@ -1,4 +1,5 @@
-//! The steps that are possible in a state.
+//! The steps of unique indexes that are possible in a state, with faults and without. What they do
+//! is in `operation`, `together`, `ending` and `repair`.
 
 use protocol::TxStatus;
 

@@ -1,4 +1,5 @@
-//! Properties that must hold in every state.
+//! Properties of validation: V1 to V5 must hold in every state; those behind them must be
+//! reachable.
 
 use protocol::TxStatus;
 

@@ -1,4 +1,5 @@
-//! The steps that are possible in a state.
+//! The steps of validation that are possible in a state. What they do is in the files of the
+//! participants.
 
 use super::{plan::Plan, quiet, state::State, statement};
 

@@ -1,4 +1,4 @@
-//! Bytes as base64 in the file of users.
+//! Serde of bytes as base64: salts, keys and the secret in the file of users (`users`).
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use serde::{Deserialize, Deserializer, Serializer, de::Error};

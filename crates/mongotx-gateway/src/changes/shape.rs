@@ -1,4 +1,5 @@
-//! Events as MongoDB has them. Pure.
+//! Events of the library as MongoDB's change streams show them, and which of them belong to a
+//! stream. Pure: events are read in `stream`.
 
 use bson::{Bson, Document};
 use mongotx::Event;

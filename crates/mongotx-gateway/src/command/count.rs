@@ -1,4 +1,5 @@
-//! `count`: of everything by the collection's metadata, otherwise exactly.
+//! The command `count`: of everything by the collection's metadata, otherwise exactly. The library
+//! counts.
 
 use bson::{Bson, Document, doc};
 

@@ -1,4 +1,5 @@
-//! The command `delete`, with its statements.
+//! The command `delete`: parses its statements and runs them by the library. How several go
+//! together is in `parts::statements`.
 
 use bson::{Bson, Document};
 use mongotx::{Namespace, WriteModel};

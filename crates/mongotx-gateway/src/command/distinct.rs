@@ -1,4 +1,5 @@
-//! The command `distinct`: the values of one field.
+//! The command `distinct`: the different values of one field, in a transaction with its own writes.
+//! The library finds them.
 
 use bson::{Document, doc};
 

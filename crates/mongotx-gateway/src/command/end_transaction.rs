@@ -1,4 +1,6 @@
-//! The commands `commitTransaction` and `abortTransaction`.
+//! The commands `commitTransaction` and `abortTransaction`, also repeated and for transactions of
+//! other gateways, by the recovery token. States and numbers of a session are in
+//! `crate::session::machine`.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! The command `findAndModify`, also under its other spellings.
+//! The command `findAndModify`, also as `findandmodify`: parses it, runs it by the library, and
+//! makes the reply of what was found.
 
 use bson::{Bson, Document, doc};
 use mongotx::{Collection, Modified, Namespace, ReturnDocument};

@@ -1,4 +1,4 @@
-//! `getMore`: the next documents of an open cursor.
+//! The command `getMore`: the next documents of an open cursor. The cursors are in `crate::cursor`.
 
 use std::time::Instant;
 

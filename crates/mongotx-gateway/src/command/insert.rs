@@ -1,4 +1,5 @@
-//! The command `insert`, with its documents.
+//! The command `insert`: parses its documents and inserts them by the library, many by one command
+//! where that can be. How several statements go together is in `parts::statements`.
 
 use bson::Document;
 use mongotx::{Error, Namespace, WriteModel};

@@ -1,4 +1,5 @@
-//! The command `killCursors`: closes cursors of the user.
+//! The command `killCursors`: closes cursors of the user, and says which were not there. The
+//! cursors are in `crate::cursor`.
 
 use bson::{Bson, doc};
 

@@ -1,4 +1,5 @@
-//! The command `update`, with its statements.
+//! The command `update`: parses its statements and runs them by the library. How several go
+//! together is in `parts::statements`, the form of an update in `parts::modification`.
 
 use std::mem::{replace, take};
 

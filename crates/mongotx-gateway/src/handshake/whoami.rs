@@ -1,4 +1,5 @@
-//! Commands about the connection itself: its address, and its user.
+//! Commands about the connection itself: its address (`whatsmyuri`), and its user
+//! (`connectionStatus`).
 
 use bson::{Bson, Document, doc};
 

@@ -1,4 +1,4 @@
-//! Reasons why transactions are rolled back.
+//! Reasons why transactions are rolled back, as metrics and logs name them.
 
 use crate::failure::{Failure, codes};
 

@@ -1,4 +1,5 @@
-//! The session fields of a command: `lsid`, `txnNumber` and others.
+//! The session fields of a command: `lsid`, `txnNumber`, `startTransaction`, `autocommit`; and the
+//! place in its session that they say. Whether it may be there is decided in `machine`.
 
 use bson::{Bson, Document, spec::BinarySubtype};
 

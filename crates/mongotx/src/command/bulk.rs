@@ -1,4 +1,6 @@
-//! `bulk_write`: several writes of one collection, in order or not.
+//! `bulk_write`: several writes of one collection, in order or not. Here they are cut into groups
+//! that one command can carry out; single writes are those of `insert`, `update`, `delete` and
+//! `each`, upserts those of `upserts`.
 
 use std::sync::Arc;
 

@@ -1,4 +1,6 @@
-//! The documents that answer a query.
+//! The documents that answer a query: those at hand, then those of a cursor, without reserved
+//! fields. Each is shown to the witness of a validation on its way. Which documents they are is
+//! decided in `find` and its neighbours.
 
 use std::collections::VecDeque;
 

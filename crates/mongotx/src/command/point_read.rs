@@ -1,4 +1,6 @@
-//! The committed document of one `_id`, outside transactions, as bytes.
+//! The committed document of one `_id`, outside transactions, as the server's bytes. A document
+//! that a transaction holds, and an `_id` that may match in another way than by its value, are read
+//! by `find`.
 
 use bson::{Bson, RawBsonRef, RawDocumentBuf, doc};
 

@@ -1,4 +1,5 @@
-//! Creating, changing and listing collections.
+//! Creating, changing, listing and dropping collections, time series and views. None of it is part
+//! of a transaction. What transactions need of validators is in `crate::coordinator::schema`.
 
 use std::future::IntoFuture;
 

@@ -1,4 +1,5 @@
-//! Errors of other crates as errors of this one.
+//! Errors of `sd2v` and `bson` as errors of this crate, and the words of the official driver's
+//! errors for people. Errors of servers are sorted where their answers are read.
 
 use super::{Error, ErrorKind};
 

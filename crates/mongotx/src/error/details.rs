@@ -1,4 +1,5 @@
-//! Details of an error besides its kind and its message.
+//! Details of an error besides its kind and its message: the rival of a conflict, the key of a
+//! duplicate, the refused writes of a bulk, and what was done before an error.
 
 use bson::{Bson, Document};
 use protocol::TxId;

@@ -1,4 +1,5 @@
-//! Logging in when a connection begins (`saslStart`, `saslContinue`).
+//! The login of a new connection by SCRAM (`saslStart`, `saslContinue`). The exchange itself,
+//! without a connection, is in `crate::scram`.
 
 use std::sync::Arc;
 

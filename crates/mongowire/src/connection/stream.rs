@@ -1,4 +1,5 @@
-//! The bytes of a connection, whatever they go over.
+//! The bytes of a connection, over TCP, a Unix socket or TLS. Messages in them are in
+//! `crate::wire`.
 
 use std::{
     io,

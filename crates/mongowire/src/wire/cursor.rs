@@ -1,4 +1,4 @@
-//! Reading bytes that may end anywhere.
+//! Reading of bytes that may end anywhere: each read checks what is left, and nothing panics.
 
 use super::WireError;
 

@@ -1,4 +1,5 @@
-//! `OP_REPLY`, the answer to `OP_QUERY`.
+//! `OP_REPLY`, the answer to `OP_QUERY`: the form in which old drivers, and new ones at their first
+//! `hello`, expect it. All other answers are `OP_MSG`.
 
 use bson::RawDocument;
 

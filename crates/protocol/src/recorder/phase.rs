@@ -1,4 +1,5 @@
-//! The owner's knowledge of each of its numbers.
+//! The owner's knowledge of each of its numbers, from its beginning until it leaves the record. The
+//! record itself, as all clients see it, is in `crate::status`.
 
 use super::{Concern, Since};
 use crate::id::Seq;

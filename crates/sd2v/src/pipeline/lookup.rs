@@ -1,4 +1,5 @@
-//! Stages that read another collection, or hold pipelines that do.
+//! Stages that read another collection (`$lookup`, `$graphLookup`, `$unionWith`), or hold pipelines
+//! that do (`$facet`). Stages that read only what is before them stay as they are.
 
 use bson::{Bson, Document, doc};
 

@@ -1,4 +1,5 @@
-//! `$out` and `$merge`: pipelines that write.
+//! `$out` and `$merge`: the last stage of a pipeline that writes, parsed. The pipeline before it is
+//! mapped like any other; the writes are made by the caller.
 
 use bson::{Bson, Document};
 

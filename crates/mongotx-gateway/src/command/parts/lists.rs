@@ -1,4 +1,5 @@
-//! Answers that describe collections and indexes.
+//! Descriptions of collections and indexes, for the answers of `listCollections`, `listIndexes` and
+//! others.
 
 use bson::{Document, RawDocumentBuf, doc};
 use mongotx::Namespace;

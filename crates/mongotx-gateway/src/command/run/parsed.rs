@@ -1,4 +1,5 @@
-//! A command that has been taken apart, and its handler.
+//! A command that has been taken apart: its session, its common fields, its limits; and the trait
+//! of the handlers that carry it out. Each handler reads the command's own fields.
 
 use std::{panic::AssertUnwindSafe, pin::pin, sync::Arc};
 

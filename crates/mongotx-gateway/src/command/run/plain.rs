@@ -1,4 +1,5 @@
-//! A command in no transaction.
+//! A command outside transactions: its handler, within its time limit and its session. Writes that
+//! have a number are in `write`, statements of transactions in `statement`.
 
 use std::time::Instant;
 

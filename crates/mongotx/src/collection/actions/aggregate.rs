@@ -1,4 +1,5 @@
-//! `aggregate`, of a collection or a database.
+//! The action `aggregate`, of a collection or a database: its options, and its answer as a cursor.
+//! How a pipeline is mapped and sent is in `crate::command::aggregate`.
 
 use std::{borrow::Cow, future::IntoFuture, marker::PhantomData, sync::Arc, time::Duration};
 

@@ -1,4 +1,5 @@
-//! The action `bulk_write`: many writes in one call.
+//! The action `bulk_write`: writes of several kinds to one collection, in one call. They are
+//! carried out by `crate::command::bulk`.
 
 use std::{future::IntoFuture, sync::Arc};
 

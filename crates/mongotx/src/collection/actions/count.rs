@@ -1,4 +1,5 @@
-//! Counts, exact or by metadata.
+//! The actions `count_documents`, which counts exactly, and `estimated_document_count`, which asks
+//! the collection's metadata. They are carried out by `crate::command::count`.
 
 use std::{future::IntoFuture, sync::Arc, time::Duration};
 

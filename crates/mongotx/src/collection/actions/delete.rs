@@ -1,4 +1,5 @@
-//! The actions `delete_one` and `delete_many`.
+//! The actions `delete_one` and `delete_many`, with their options. They are carried out by
+//! `crate::command::delete`.
 
 use std::{future::IntoFuture, sync::Arc};
 

@@ -1,4 +1,5 @@
-//! The action `distinct`: the values of one field.
+//! The action `distinct`: the different values of one field. It is carried out by
+//! `crate::command::distinct`.
 
 use std::{future::IntoFuture, sync::Arc, time::Duration};
 

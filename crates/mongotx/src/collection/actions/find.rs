@@ -1,4 +1,5 @@
-//! `find`, of several documents or one.
+//! The actions `find` and `find_one`, with their options. How a query is answered, with pending
+//! documents and without, is in `crate::command::find`.
 
 use std::{future::IntoFuture, marker::PhantomData, sync::Arc, time::Duration};
 

@@ -1,4 +1,5 @@
-//! `findAndModify`: with an update, a replacement, or a removal.
+//! The actions `find_one_and_update`, `find_one_and_replace` and `find_one_and_delete`. They are
+//! carried out by `crate::command::find_and_modify`.
 
 use std::{future::IntoFuture, marker::PhantomData, sync::Arc};
 

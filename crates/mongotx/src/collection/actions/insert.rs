@@ -1,4 +1,5 @@
-//! `insert` of one document, or several.
+//! The actions `insert_one` and `insert_many`. Documents come here as bytes
+//! (`crate::document::encode`), and are inserted by `crate::command::insert`.
 
 use std::{future::IntoFuture, sync::Arc};
 

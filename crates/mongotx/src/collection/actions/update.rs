@@ -1,4 +1,5 @@
-//! The actions `update_one`, `update_many` and `replace_one`.
+//! The actions `update_one`, `update_many` and `replace_one`, with their options. They are carried
+//! out by `crate::command::update`.
 
 use std::{future::IntoFuture, sync::Arc};
 

@@ -1,4 +1,5 @@
-//! The content of an event about one document. Pure.
+//! The content of an event about one document, from its two versions. Pure: nothing is read, and
+//! the event has no number and no time yet.
 
 use bson::{Bson, Document, doc};
 use protocol::Version;

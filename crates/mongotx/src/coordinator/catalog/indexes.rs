@@ -1,4 +1,5 @@
-//! Listing and dropping indexes for the application. [`crate::coordinator::schema`] creates them.
+//! Listing and dropping indexes for the application: it sees those that it made, without the
+//! mirrored ones beside them. `crate::coordinator::schema` creates them.
 
 use bson::{Bson, Document};
 use sd2v::index::{Index, interpret};

@@ -1,4 +1,5 @@
-//! Leftovers of the collections that text searches make for themselves.
+//! Drops the scratch collections that text searches make for themselves: at their end, or, of dead
+//! clients, in a sweep. `crate::command::text` makes and fills them.
 
 use bson::doc;
 

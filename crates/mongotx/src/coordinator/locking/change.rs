@@ -1,4 +1,5 @@
-//! The change that a prepared write makes to a document.
+//! The change that a prepared write makes to a document: an update or the removal, the fields that
+//! it touches, and whether one statement can lock and change. The document is in `target`.
 
 use bson::{Document, doc};
 use sd2v::update::{Update, can_fuse};

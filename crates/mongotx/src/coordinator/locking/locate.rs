@@ -1,4 +1,6 @@
-//! Addresses of documents, which commands about single documents name.
+//! Addresses of documents: the `_id`, and on a sharded collection the values of the shard key
+//! besides. Commands about single documents name them. An address is likely only; statements carry
+//! their own conditions.
 
 use std::sync::Arc;
 

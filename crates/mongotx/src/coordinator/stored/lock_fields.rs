@@ -1,4 +1,5 @@
-//! The fields of a stored document that show its holder.
+//! The projection of a stored document on the fields that show its holder. Its result is read by
+//! `sd2v::stored::lock_state`.
 
 use bson::{Document, doc};
 use sd2v::{
