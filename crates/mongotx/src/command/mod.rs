@@ -51,6 +51,7 @@ pub(crate) mod rename;
 pub(crate) mod repeatable;
 mod settled;
 pub(crate) mod text;
+mod together;
 pub(crate) mod united;
 mod unprobed;
 pub(crate) mod update;
