@@ -247,13 +247,7 @@ impl<'c> Validation<'c> {
             if one_moment {
                 return Ok(());
             }
-            let later = match behind {
-                Some(behind) => {
-                    self.core.server.counters.add(&self.core.server.counters.looks_behind, 1);
-                    behind
-                }
-                None => self.core.looks.look_at_changes(begin_for(tx)).await?,
-            };
+            let later = self.later_look(tx, behind).await?;
             let changed = first.map_or(Some(Tags::new()), |first| first.changed_at(&later, &stamps));
             let is_unchanged = self.is_still_unchanged(since.as_ref(), &unasked, &later);
             // Collections that were not read again have been the same all the time.
@@ -279,10 +273,7 @@ impl<'c> Validation<'c> {
                 continue;
             }
             (left, disturbed) = (left - 1, disturbed + 1);
-            self.core.server.counters.add(&self.core.server.counters.validations_disturbed, 1);
-            if disturbed == DISTURBED {
-                self.core.quiet.ask_for_quiet(tx, &stamps).await;
-            }
+            self.note_disturbed(tx, &stamps, disturbed).await;
             // It takes longer than that: the next attempt is given more.
             if tx.quiet.as_ref().is_some_and(Quiet::has_run_out) {
                 left = left.min(ROUNDS_WITHOUT_QUIET);
@@ -290,6 +281,22 @@ impl<'c> Validation<'c> {
         }
         let message = format!("what the transaction has read changed {disturbed} times while it was validated");
         Err(Error::new(ErrorKind::Conflict, message))
+    }
+
+    /// The look behind the reads: the one that came with them, or else one that is sent now.
+    async fn later_look(&self, tx: &Transaction, behind: Option<Arc<ChangeLook>>) -> Result<Arc<ChangeLook>> {
+        let Some(behind) = behind else { return self.core.looks.look_at_changes(begin_for(tx)).await };
+        self.core.server.counters.add(&self.core.server.counters.looks_behind, 1);
+        Ok(behind)
+    }
+
+    /// Counts a validation that others have disturbed, and asks for quiet if that was so for the
+    /// last time without.
+    async fn note_disturbed(&self, tx: &mut Transaction, stamps: &Tags, disturbed: usize) {
+        self.core.server.counters.add(&self.core.server.counters.validations_disturbed, 1);
+        if disturbed == DISTURBED {
+            self.core.quiet.ask_for_quiet(tx, stamps).await;
+        }
     }
 
     /// Returns true if these rivals will be validated again before they are decided. Then what was

@@ -220,37 +220,50 @@ impl Locking {
         if owned.iter().any(gone) || locked as usize + owned.len() > targets.at.len() {
             self.standings.vouch_for_lock(tx).await?;
         }
-        let unsafe_rest = rewrite_filter(&rest)?;
-        let (mut statements, mut changed, mut others) = (Vec::new(), Vec::new(), Vec::new());
-        for at in targets.at {
-            if mine.as_ref().is_none_or(|mine| mine.contains(&OwnKey::of(&at.id))) {
-                let unsafe_query = if unsafe_rest.is_empty() {
-                    at.filter()
-                } else {
-                    doc! {"$and": [at.filter(), unsafe_rest.clone()]}
-                };
-                statements.push(change_statement(unsafe_query, me, change)?);
-                changed.push(at.clone());
-            } else {
-                others.push(at);
-            }
-        }
-        tx.note_locked(targets.ns, &changed, false);
-        if !statements.is_empty() {
-            let mut answer =
-                self.server.send_prepared(tx, targets.ns, targets.command(statements), &change.touches()).await?;
-            done.matched += answer.n as u64;
-            done.modified += answer.modified as u64;
-            if !answer.errors.is_empty() {
-                return Err(answer.errors.swap_remove(0).1);
-            }
-            // Less than all: a read to find out which ones does not pay.
-            if removal && usize::try_from(answer.n) == Ok(changed.len()) {
-                tx.note_locked(targets.ns, &changed, true);
-            }
-        }
+        let is_mine = |at: &&Address| mine.as_ref().is_none_or(|mine| mine.contains(&OwnKey::of(&at.id)));
+        let (changed, others): (Vec<&Address>, Vec<&Address>) = targets.at.iter().partition(is_mine);
+        let changed: Vec<Address> = changed.into_iter().cloned().collect();
+        self.change_locked(tx, &Targets { at: &changed, ..*targets }, &rest, me, change, done).await?;
         for at in others {
             self.prepare_single(tx, targets, at, change, done).await?;
+        }
+        Ok(())
+    }
+
+    /// Step 3: changes the documents that are locked by now, as far as their copies match `rest`.
+    async fn change_locked(
+        &self,
+        tx: &mut Transaction,
+        targets: &Targets<'_>,
+        rest: &Document,
+        me: TxId,
+        change: &Change<'_>,
+        done: &mut AppliedMany,
+    ) -> Result<()> {
+        let rest = rewrite_filter(rest)?;
+        let statement = |at: &Address| {
+            let query = if rest.is_empty() {
+                at.filter()
+            } else {
+                doc! {"$and": [at.filter(), rest.clone()]}
+            };
+            change_statement(query, me, change)
+        };
+        let statements: Vec<Document> = targets.at.iter().map(statement).collect::<Result<_>>()?;
+        tx.note_locked(targets.ns, targets.at, false);
+        if statements.is_empty() {
+            return Ok(());
+        }
+        let command = targets.command(statements);
+        let mut answer = self.server.send_prepared(tx, targets.ns, command, &change.touches()).await?;
+        done.matched += answer.n as u64;
+        done.modified += answer.modified as u64;
+        if !answer.errors.is_empty() {
+            return Err(answer.errors.swap_remove(0).1);
+        }
+        // Less than all: a read to find out which ones does not pay.
+        if matches!(change, Change::Remove) && usize::try_from(answer.n) == Ok(targets.at.len()) {
+            tx.note_locked(targets.ns, targets.at, true);
         }
         Ok(())
     }
