@@ -1,4 +1,5 @@
-//! The tables as Markdown, of medians of the rounds.
+//! The tables as Markdown, of medians of the rounds. The figures come from `figures`; the layout of
+//! a table is `benchkit`'s.
 
 use benchkit::report::{
     spread::{Spread, median},

@@ -1,4 +1,5 @@
-//! Settings of DTranx's servers and clients in a measurement.
+//! Settings of DTranx's servers and clients in a measurement, made of the options. The rivals have
+//! one way to be durable, and no settings.
 
 use std::path::PathBuf;
 

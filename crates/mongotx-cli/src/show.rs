@@ -1,4 +1,5 @@
-//! `mongotx show ID`: one transaction or one client. Changes nothing.
+//! `mongotx show ID`: one transaction, or one client with its transactions and documents. It reads,
+//! and changes nothing; `abort` and `doctor` do.
 
 use std::{str::FromStr, time::Duration};
 

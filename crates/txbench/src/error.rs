@@ -1,4 +1,5 @@
-//! Errors of a measurement, and failures of one operation.
+//! Errors of a measurement (it cannot go on), and failures of one operation of a session (the
+//! client tries again, or counts it).
 
 use std::fmt;
 

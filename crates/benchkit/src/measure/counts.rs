@@ -1,4 +1,5 @@
-//! Counters of clients, one by one and together.
+//! Counters of clients: attempts by their end, latencies, seconds; of each kind of transaction, and
+//! of all together. They can be added. Medians and rates are made of them in `report::summary`.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,5 @@
-//! Destinations of a result, besides the terminal.
+//! Options that name the destinations of a result, besides the terminal. The files are written by
+//! `write`.
 
 use std::path::PathBuf;
 

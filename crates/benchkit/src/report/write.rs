@@ -1,4 +1,5 @@
-//! Output of results: to the terminal and to files.
+//! Output of results: the text for the terminal, and the files that the options name. They are
+//! tried before anything is measured.
 
 use std::path::Path;
 

@@ -1,4 +1,5 @@
-//! Options of the command `compare`.
+//! Options of the command `compare`, and the check that they go together. The measurement is in
+//! `crate::compare`.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,5 @@
-//! The command's options, and which of them go together.
+//! The command line: subcommands, and a file of options for each. Each checks its options before a
+//! server is started.
 
 mod compare;
 mod pace;

@@ -1,4 +1,5 @@
-//! The options that every measurement has.
+//! The options that every measurement has: seconds, warm-up, rounds, seed, and the file of its
+//! figures.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! Options of the command `tables`.
+//! Options of the command `tables`: which tables are made, and the sizes that they measure with.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,5 @@
-//! DTranx's servers: this program is run once more for each.
+//! DTranx's servers, each a process: this program is run once more for it, with a configuration
+//! file. Clients of them are in `crate::store`.
 
 use std::{
     ffi::OsString,

@@ -1,4 +1,4 @@
-//! Progress of a benchmark on the terminal.
+//! The bar that shows the progress of a benchmark on the terminal.
 
 use indicatif::{ProgressBar, ProgressStyle};
 

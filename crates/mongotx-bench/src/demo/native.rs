@@ -1,4 +1,5 @@
-//! The server's own words about its own transactions.
+//! Shows that the server refuses native transactions: tries one by the official driver, and prints
+//! its words.
 
 use std::sync::{Arc, Mutex};
 

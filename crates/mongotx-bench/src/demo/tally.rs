@@ -1,4 +1,5 @@
-//! The tally of all reports of the workers so far.
+//! The tally of all reports of the workers so far: acknowledged transfers, sums that readers saw,
+//! and what must not happen. The data is compared with it at the end, in `check`.
 
 use std::{collections::BTreeMap, time::Duration};
 

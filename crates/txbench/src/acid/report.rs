@@ -1,4 +1,5 @@
-//! Results of the tests, and a text that reports them.
+//! Results of the ACID tests by target, level and clause, and the text that reports them. The tests
+//! are in the files beside it.
 
 use std::fmt;
 

@@ -1,4 +1,5 @@
-//! A target with a small database.
+//! A target with a small database of TPC-C, for one ACID test: connecting, loading, looking at its
+//! content, and actors that run transactions.
 
 use super::actor::Actor;
 use crate::{

@@ -1,4 +1,5 @@
-//! The arguments of `mongotx-bench papers`.
+//! The options of `mongotx-bench papers`, and the figures that they choose. Which figures there are
+//! is in `plan`.
 
 use std::{num::NonZeroU64, path::PathBuf};
 

@@ -1,4 +1,4 @@
-//! Results in a sentence: each target against the first.
+//! Results in a sentence: each target's throughput or latency against the first target's.
 
 use benchkit::report::summary::{Figures, Line, Summary, distinct};
 

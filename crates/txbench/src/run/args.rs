@@ -1,4 +1,5 @@
-//! Arguments that the runs of all workloads share.
+//! Options that the runs of all workloads share: targets, clients, times, durability, servers. Each
+//! workload has its own in its folder.
 
 use std::{
     net::SocketAddr,

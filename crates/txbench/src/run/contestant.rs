@@ -1,4 +1,5 @@
-//! Contestants, which take turns: a target at one isolation level.
+//! Contestants, which take turns: each is a target at one isolation level, checked before anything
+//! is started.
 
 use super::RunArgs;
 use crate::{

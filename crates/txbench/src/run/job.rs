@@ -1,4 +1,5 @@
-//! The job of one client process, and its answers.
+//! The job of one client process, and the lines in which the parent and it speak to each other.
+//! Without `--processes` the same job is done in the parent.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Servers of DTranx: started here, or named by the caller.
+//! Servers of DTranx for the target `dtranx`: started here as threads, or named by the caller.
 
 use std::net::SocketAddr;
 

@@ -1,4 +1,5 @@
-//! Options of a target's connection, and of its transactions.
+//! Options of a target's connection and of its transactions: level, durability, waits. They are the
+//! same for all targets of a comparison.
 
 use std::fmt;
 

@@ -1,4 +1,5 @@
-//! Entry that a target's folder hands to the registry.
+//! The entry that a target's folder hands to the registry: its traits, and the function that
+//! connects it.
 
 use futures_util::future::BoxFuture;
 

@@ -1,4 +1,5 @@
-//! One colour for each target, the same on every page.
+//! One colour for each target, the same on every page. The colours themselves are in
+//! `page/style.css`.
 
 use serde::Serialize;
 

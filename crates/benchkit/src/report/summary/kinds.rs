@@ -1,4 +1,5 @@
-//! The figures of one kind of transaction.
+//! The figures of one kind of transaction, over all rounds. Those of a line as a whole are in
+//! `figures`.
 
 use std::collections::{BTreeMap, BTreeSet};
 

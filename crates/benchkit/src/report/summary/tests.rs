@@ -1,4 +1,4 @@
-//! Lines out of results made by hand.
+//! Tests of the summary: lines and figures out of results that are made by hand.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 

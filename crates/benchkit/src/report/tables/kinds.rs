@@ -1,4 +1,5 @@
-//! The second table: the same by kind of transaction.
+//! The second table of a workload: latencies and conflicts by kind of transaction, where it has
+//! several.
 
 use super::cells::{Head, ms, plain};
 use crate::report::{

@@ -1,4 +1,4 @@
-//! Tables of a realistic result.
+//! Tests of the tables, of a realistic result: their rows, columns and widths.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 

@@ -1,4 +1,5 @@
-//! The documents of a side's collection.
+//! The documents of a side's collection: all sides have the same, so that their operations cost the
+//! server the same.
 
 use bson::{Document, doc};
 

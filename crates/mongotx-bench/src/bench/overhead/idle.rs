@@ -1,4 +1,5 @@
-//! The memory of a gateway whose connections do nothing.
+//! The memory of a gateway before and after clients have opened connections that do nothing then.
+//! Costs of commands are in `operation`.
 
 use std::time::Duration;
 

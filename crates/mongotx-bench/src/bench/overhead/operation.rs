@@ -1,4 +1,5 @@
-//! The operations that are measured with every side.
+//! The operations that are measured with every side: what each sends by the official driver. Turns
+//! and counts are in the module above.
 
 use bson::{Binary, Document, doc, spec::BinarySubtype};
 use clap::ValueEnum;

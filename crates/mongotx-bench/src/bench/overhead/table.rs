@@ -1,4 +1,4 @@
-//! The tables of a run's findings.
+//! The tables of a run's findings: costs of operations by side, and memory of idle connections.
 
 use benchkit::report::table::{Column, Row, Table};
 

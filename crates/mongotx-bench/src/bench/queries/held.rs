@@ -1,4 +1,5 @@
-//! Documents held by an open transaction while others read.
+//! Documents that an open transaction holds while others read: by a client of its own, or by the
+//! one that reads. They are as before when it ends.
 
 use std::{fmt, time::Duration};
 

@@ -1,4 +1,4 @@
-//! The tables of latencies and of plans.
+//! The tables of latencies and of plans, by the shape of the query.
 
 use benchkit::report::table::{Column, Row, Table};
 

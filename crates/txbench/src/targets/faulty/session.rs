@@ -1,4 +1,5 @@
-//! The plain driver's operations, some of them broken.
+//! The plain driver's operations, some of them broken on purpose, so that tests see whether the
+//! checks of the workloads find it.
 
 use std::sync::{
     Arc,

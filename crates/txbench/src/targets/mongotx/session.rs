@@ -1,4 +1,5 @@
-//! The library's operations in a session, and alone.
+//! The operations of a session by the library: in the open transaction, or alone where there is
+//! none.
 
 use ::mongotx::{
     Collection, Database, Error, ErrorKind, ReturnDocument, Session as Inner, TransactionOptions, WriteModel,

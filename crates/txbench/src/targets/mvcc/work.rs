@@ -1,4 +1,5 @@
-//! Work that sessions leave to the finisher.
+//! Work that sessions leave to the finisher: versions to unlock and to remove, and transactions in
+//! doubt.
 
 use bson::oid::ObjectId;
 use tokio::sync::oneshot;

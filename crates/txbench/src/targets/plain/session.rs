@@ -1,4 +1,5 @@
-//! Operations of the plain driver, each for itself.
+//! Operations of the plain driver, each for itself: begin and commit do nothing, and nothing is
+//! taken back.
 
 use bson::{Bson, Document, doc};
 use futures_util::TryStreamExt;

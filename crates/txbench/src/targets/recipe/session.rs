@@ -1,4 +1,5 @@
-//! A client: its updates are kept until it commits.
+//! A client of the two-phase recipe: its updates are kept until it commits, and then applied step
+//! by step, as the module above explains.
 
 use std::sync::PoisonError;
 

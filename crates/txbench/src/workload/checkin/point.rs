@@ -1,4 +1,5 @@
-//! A point on the earth.
+//! A point on the earth: its limits, its distance to others, its GeoJSON. Where records have it is
+//! in `fields`.
 
 use bson::{Bson, Document, doc};
 

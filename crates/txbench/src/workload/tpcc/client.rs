@@ -1,4 +1,5 @@
-//! One terminal at work: deals, types, tries, thinks.
+//! One terminal at work: deals its transactions like cards, types, tries them again after
+//! conflicts, and thinks. The transactions are in `tx`.
 
 use std::{collections::BTreeMap, time::Duration};
 

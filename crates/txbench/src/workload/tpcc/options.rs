@@ -1,4 +1,4 @@
-//! Options of the workload TPC-C.
+//! Options of the workload TPC-C: size, layout, and how each transaction is written and run.
 
 use std::str::FromStr;
 

@@ -1,4 +1,5 @@
-//! TPC-C as a workload of the workbench.
+//! TPC-C as a workload of the workbench: what it needs of targets, its load, its clients, its
+//! check.
 
 use async_trait::async_trait;
 

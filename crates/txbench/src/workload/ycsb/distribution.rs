@@ -1,4 +1,5 @@
-//! Distributions of a client's choices of records. [`super::keys`] chooses.
+//! Distributions by which a client chooses records: uniform, zipfian, latest. The keys are drawn in
+//! `keys`.
 
 use std::fmt;
 

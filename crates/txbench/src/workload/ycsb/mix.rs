@@ -1,4 +1,4 @@
-//! The choice of operations, with their proportions.
+//! YCSB's core workloads as mixes of operations, in percent, and the draw of the next operation.
 
 use std::{fmt, str::FromStr};
 

@@ -1,4 +1,4 @@
-//! Options of the workload YCSB.
+//! Options of the workload YCSB: mix, distribution, and sizes of records, transactions and scans.
 
 use std::str::FromStr;
 

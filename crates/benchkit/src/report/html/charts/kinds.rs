@@ -1,4 +1,5 @@
-//! Latency by kind of transaction (paper 000, figure 13).
+//! The chart of latency by kind of transaction (paper 000, figure 13), where a workload has
+//! several.
 
 use super::{Latency, by_setting, setting, short};
 use crate::report::{

@@ -1,4 +1,5 @@
-//! The charts of a workload; a file for each kind.
+//! The charts of a workload, a file for each kind: what their bars, lines and axes are. Their data
+//! is in `super::chart`; the page's script draws them.
 
 mod commands;
 mod kinds;

@@ -1,4 +1,5 @@
-//! Reads a database of any layout into a [`State`].
+//! Reads a database of any layout into a `State`, outside transactions and while no client is at
+//! work. The conditions are compared by the module above.
 
 use bson::{Bson, Document, doc};
 

@@ -1,4 +1,5 @@
-//! The values that the conditions need, independent of the layout.
+//! The values that the consistency conditions need, independent of the layout of the collections.
+//! `read` fills them.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,4 @@
-//! Addresses, as rows of several kinds have them.
+//! Addresses, which the rows of warehouses, districts and customers have.
 
 use bson::Document;
 

@@ -1,4 +1,4 @@
-//! Rows of customers and of their payments.
+//! Rows of customers and of their payments (the history), at the load and later.
 
 use bson::{DateTime, Document, doc};
 

@@ -1,4 +1,5 @@
-//! Orders with their lines, in the three layouts.
+//! Orders with their lines, in the three layouts: lines apart, lines in their order, orders in
+//! their customer.
 
 use bson::{Bson, DateTime, Document, doc};
 

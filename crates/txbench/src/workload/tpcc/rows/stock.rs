@@ -1,4 +1,4 @@
-//! Items and what warehouses have of them.
+//! Rows of items, and of the stock that each warehouse has of them.
 
 use bson::{Document, doc};
 

@@ -1,4 +1,4 @@
-//! Rows of warehouses and of their districts.
+//! Rows of warehouses and of their districts, at the load.
 
 use bson::{Document, doc};
 

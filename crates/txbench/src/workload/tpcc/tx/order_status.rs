@@ -1,4 +1,4 @@
-//! Order-status (clause 2.6): a customer's balance and newest order.
+//! The transaction order-status (clause 2.6): a customer's balance and newest order. It only reads.
 
 use super::{
     customer, orders,

@@ -1,4 +1,5 @@
-//! Taking the ordered quantities from the stocks (clause 2.4.2.2).
+//! Taking the ordered quantities from the stocks (clause 2.4.2.2): each by one operation, by a read
+//! and an update, or all in a batch.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Orders and order lines in collections of their own.
+//! Orders and order lines in collections of their own: inserting, finding and delivering them.
 
 use std::ops::Range;
 

@@ -1,4 +1,4 @@
-//! Orders with their lines in them.
+//! Orders with their lines in them: inserting, finding and delivering them.
 
 use std::ops::Range;
 
