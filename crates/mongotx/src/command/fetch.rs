@@ -109,10 +109,7 @@ pub(crate) async fn by_id(
         };
         let Some(found) = found else { return Ok(Documents::default()) };
         let stored = document::locks(&found)?;
-        let lock = match query.projection {
-            None => whole_lock_state(&stored)?,
-            Some(_) => lock_state(&stored)?,
-        };
+        let lock = lock_of(query, &stored)?;
         let Some(writer) = lock.writer else { return Ok(Documents::at_hand([found])) };
         if Some(writer) == me {
             // Held by this transaction after all: the `_id` is an equal number of another type.
@@ -144,23 +141,39 @@ pub(crate) async fn by_id(
             Some(Version::Unsafe) => {
                 let id = stored.get("_id").cloned().unwrap_or(Bson::Null);
                 let id = query.pinned_id(core, ns).await?.unwrap_or(id);
-                let at = core.locator.locate(None, ns, id, &query.filter, &query.terms).await?;
-                match core.repairs.clear_locks(ns, &at, &lock, me).await {
+                match clear_locks(core, ns, query, id, &lock, me).await {
                     Err(refused) if refused.is_unfinishable() => {
                         return Box::pin(settled::find(core, ns, query, me)).await;
                     }
-                    cleared => drop(cleared?),
+                    cleared => cleared?,
                 }
             }
             None => {
                 let Some(id) = query.pinned_id(core, ns).await? else { continue };
-                let at = core.locator.locate(None, ns, id, &query.filter, &query.terms).await?;
-                core.repairs.clear_locks(ns, &at, &lock, me).await?;
+                clear_locks(core, ns, query, id, &lock, me).await?;
             }
         }
     }
     let message = format!("a document of {ns} was finished {FETCHES} times while it was read");
     Err(Error::new(ErrorKind::Unavailable, message))
+}
+
+/// The locks of a document that was fetched for the query: as a whole, or by its projection.
+fn lock_of(query: &Query, locks: &Document) -> Result<LockState> {
+    Ok(if query.projection.is_none() { whole_lock_state(locks)? } else { lock_state(locks)? })
+}
+
+/// Finishes or undoes what decided transactions have left in the document with this `_id`.
+async fn clear_locks(
+    core: &Core,
+    ns: &Namespace,
+    query: &Query,
+    id: Bson,
+    lock: &LockState,
+    me: Option<TxId>,
+) -> Result<()> {
+    let at = core.locator.locate(None, ns, id, &query.filter, &query.terms).await?;
+    core.repairs.clear_locks(ns, &at, lock, me).await.map(drop)
 }
 
 /// Returns true if the query shows whole documents, or fields that can be picked from any version
@@ -232,8 +245,7 @@ pub(crate) async fn by_ids(core: &Core, ns: &Namespace, query: &Query) -> Result
         if !stays {
             return Ok(None);
         }
-        let locks = document::locks(&stored)?;
-        let lock = if query.projection.is_none() { whole_lock_state(&locks)? } else { lock_state(&locks)? };
+        let lock = lock_of(query, &document::locks(&stored)?)?;
         match lock.writer {
             Some(writer) if core.finisher.was_committed(writer, by_now) && lock.remove => {}
             Some(writer) if core.finisher.was_committed(writer, by_now) => {

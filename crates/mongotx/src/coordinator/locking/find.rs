@@ -90,14 +90,13 @@ impl Locking {
         let is_alone = self.consequences_at(&collection, ns, &Document::new(), change).await?.are_none();
         let free = free_one(tx, &collection, ns, query, asked, is_leased).filter(|_| is_alone);
         let Some(free) = free else { return Ok(None) };
-        // A document that is left has its place in an order by its unsafe version, by which the
-        // server cannot sort it.
-        let left = match (&tx.claims, free) {
-            (Some(claims), Free::Wanted) => claims.left_in(ns),
-            _ => Vec::new(),
-        };
         let statement = match free {
-            Free::Wanted => statement_of(query, change, me, &left)?,
+            Free::Wanted => {
+                let left = tx.claims.as_ref().map_or_else(Vec::new, |claims| claims.left_in(ns));
+                statement_of(query, change, me, &left)?
+            }
+            // A document that is left has its place in the order by its unsafe version, by which
+            // the server cannot sort it.
             Free::First => first_of(query, change, me)?,
         };
         let Some(mut statement) = statement else { return Ok(None) };
