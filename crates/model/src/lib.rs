@@ -17,7 +17,8 @@
 //!
 //! - `unique`: unique indexes between pending and committed values.
 //! - `reading`: read locks, and statements of transactions that others have ended.
-//! - `read_lease`: a client that reads without probes while it is alone.
+//! - `read_lease`: a client that reads without probes while it is alone; `beside`: its queries
+//!   beside what its own transactions have left.
 //! - `unasked`: validations that take reads for unchanged.
 //! - `replicas`: a replica set whose primaries change.
 //! - `checkpoint`: a pause of all decisions, for copies of one moment.
@@ -36,6 +37,7 @@
 #![warn(clippy::disallowed_methods, clippy::disallowed_types)]
 
 pub mod action;
+pub mod beside;
 pub mod checkpoint;
 pub mod client;
 pub mod course;

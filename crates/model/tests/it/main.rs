@@ -6,6 +6,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+mod beside;
 mod breakages;
 mod checkpoint;
 mod explore;
