@@ -42,6 +42,8 @@ pub enum Step {
     BeforeFreeze,
     BeforeRename,
     BeforeSettledQuery,
+    BeforeQueryBeside,
+    AfterQueryBeside,
 }
 
 #[cfg(feature = "testing")]

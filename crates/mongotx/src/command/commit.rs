@@ -6,7 +6,7 @@
 use std::{sync::Arc, time::Instant};
 
 use bson::doc;
-use protocol::{Concern, Decided};
+use protocol::{Concern, Decided, TxId};
 use tracing::instrument::{Instrument, WithSubscriber};
 
 use super::{events::EventLog, validation::Validation};
@@ -111,7 +111,7 @@ impl Commit<'_> {
             }
             tx.ending();
             tx.is_deciding = true;
-            let deciding = self.count_decision(tx);
+            let deciding = self.count_decision(tx, started.id);
             let decided = self.core.log.commit(started, tx.concern(), tx.changed(), tx.heard(over)).await;
             if decided.as_ref().is_err_and(|error| error.kind() == ErrorKind::Indeterminate) {
                 // It may be committed, and is no more this client's to finish.
@@ -134,9 +134,9 @@ impl Commit<'_> {
 
     /// The transaction is about to be decided: queries without a probe and validations of this
     /// client are to know of it from now on.
-    fn count_decision(&self, tx: &Transaction) -> Decision {
+    fn count_decision(&self, tx: &Transaction, id: TxId) -> Decision {
         Decision {
-            lease: self.core.unprobed.deciding(tx.collections_written().cloned().collect()),
+            lease: self.core.unprobed.deciding(id, tx.written_collections()),
             own: self.core.server.own_changes().deciding(tx.changed_fields()),
         }
     }

@@ -8,6 +8,7 @@
 //! | of a few `_id`s, nothing own pending in the collection | fetch them ([`fetch`]), likewise; the next way when one is locked by a transaction that is not committed | 1 when clean, or committed by this client |
 //! | by a key of a unique index, of plain values | fetch what has the key in any version ([`fetch_key`]); locks are looked into when there are some; that there is none is left to the next way | 1 when it is there and clean |
 //! | nothing own pending in the collection, by a client that is alone | the user's query ([`unprobed`]) | 1 |
+//! | of a few documents, by a client that is alone, beside what its transactions have left of other fields | the user's query, which brings both versions ([`super::beside`]) | 1 |
 //! | nothing own pending in the collection | the writers of what is pending, and the answer, by two `find`s in one write, or in one pipeline ([`one_command`]) | 2 in one write (1 as a pipeline) when nothing is pending |
 //! | with something pending, or (unless the client is alone) with a hint, `let`, `$near`, `$text` or a projection that only `find` knows | settle what is pending, then the user's `find` | 2 when nothing is pending |
 //! | with bounds of an index, or that shows its keys or where documents are stored | settle what is pending, then the user's `find`; with own writes: refused | 2 when nothing is pending |

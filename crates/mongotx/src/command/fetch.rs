@@ -8,16 +8,14 @@ use sd2v::{
     Visible,
     filter::{guard_filter, has_special, is_only_id, pinned_ids},
     names::WRITER,
-    projection,
-    stored::{lock_state, whole_lock_state},
+    stored::whole_lock_state,
     view,
 };
 
 use super::{
+    both::{lock_of, of_either_version, shows_either_version, unsafe_answer},
     documents::Documents,
-    own_view,
-    picked::{is_picked, is_plain_projection},
-    settled,
+    own_view, settled,
 };
 use crate::{
     coordinator::{
@@ -158,11 +156,6 @@ pub(crate) async fn by_id(
     Err(Error::new(ErrorKind::Unavailable, message))
 }
 
-/// The locks of a document that was fetched for the query: as a whole, or by its projection.
-fn lock_of(query: &Query, locks: &Document) -> Result<LockState> {
-    Ok(if query.projection.is_none() { whole_lock_state(locks)? } else { lock_state(locks)? })
-}
-
 /// Finishes or undoes what decided transactions have left in the document with this `_id`.
 async fn clear_locks(
     core: &Core,
@@ -176,21 +169,6 @@ async fn clear_locks(
     core.repairs.clear_locks(ns, &at, lock, me).await.map(drop)
 }
 
-/// Returns true if the query shows whole documents, or fields that can be picked from any version
-/// without the server.
-fn shows_either_version(query: &Query) -> bool {
-    !query.is_for_locks && query.projection.as_ref().is_none_or(is_plain_projection)
-}
-
-/// The `find` of a query that shows either version, which brings both.
-fn of_either_version(query: &Query, ns: &Namespace, filter: Document) -> Document {
-    let mut find = query.to_find(ns, filter);
-    if let Some(shown) = &query.projection {
-        find.insert("projection", projection::with_both_versions(shown));
-    }
-    find
-}
-
 /// Returns what such a query shows of a document that a transaction holds, if it shows the same of
 /// both versions: then the outcome of the holder does not matter. (What the holder writes later, it
 /// writes after the document was fetched.)
@@ -200,15 +178,6 @@ fn answer_of_both(query: &Query, stored: &RawDocument, lock: &LockState) -> Resu
     }
     let safe = document::stripped(stored.to_owned())?;
     Ok(unsafe_answer(query, stored)?.filter(|changed| *changed == safe))
-}
-
-/// Returns what such a query shows of the unsafe version of a document, if it has one.
-fn unsafe_answer(query: &Query, stored: &RawDocument) -> Result<Option<RawDocumentBuf>> {
-    let Some(changed) = document::unsafe_version(stored) else { return Ok(None) };
-    match query.projection.as_ref().filter(|projection| !projection.is_empty()) {
-        None => Ok(Some(changed)),
-        Some(projection) => document::picked(&changed, is_picked(projection)).map(Some),
-    }
 }
 
 /// The filter that fetches a few documents, locked or not; `None`: not a query for this way.

@@ -14,6 +14,8 @@
 pub(crate) mod aggregate;
 mod ahead;
 mod asking;
+mod beside;
+mod both;
 pub(crate) mod bulk;
 mod collection_events;
 pub(crate) mod commit;

@@ -10,7 +10,8 @@
 //! write do the same, for less (decision 0058). What is made of the answer to that is in
 //! [`super::probed`].
 //!
-//! A client that is alone sends the answer's command by itself ([`super::unprobed`]). Where many
+//! A client that is alone sends the answer's command by itself ([`super::unprobed`],
+//! [`super::beside`]). Where many
 //! documents are pending, some queries look for the writers of all of them first
 //! ([`super::wide_probe`]).
 
@@ -20,6 +21,7 @@ use sd2v::{projection, view};
 
 use super::{
     asking::as_find,
+    beside,
     documents::Documents,
     probed::{Command, Marked, ask, command, unless_marked, who_has_pending},
     query_stages::{own_stages, skip_and_limit},
@@ -41,7 +43,11 @@ const SHOWN_AGAIN: usize = 3;
 /// `None`: something decided is pending, or the query has parts that an aggregation cannot take
 /// over.
 pub(crate) async fn find(core: &Core, ns: &Namespace, query: &Query, me: Option<TxId>) -> Result<Option<Documents>> {
-    if unprobed::may(core, ns, query)
+    let may_be_unprobed = unprobed::may(core, ns, query);
+    if may_be_unprobed && let Some(answer) = beside::find(core, ns, query).await? {
+        return Ok(Some(answer));
+    }
+    if may_be_unprobed
         && let Some(tail) = tail_of(query)?
         && is_answered_by_aggregation(core, ns, query).await?
         && let Some(answer) = unprobed::aggregate_unprobed(core, ns, query, &tail).await?

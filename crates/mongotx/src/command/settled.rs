@@ -1,10 +1,11 @@
 //! Queries behind the repair of what they could have to see: whatever is decided among it is
-//! finished first, unless the client is alone, and knows that nothing is ([`super::unprobed`]).
+//! finished first, unless the client is alone, and knows that nothing is ([`super::unprobed`]), or
+//! that it makes no difference to which documents are found ([`super::beside`]).
 
 use protocol::TxId;
 use sd2v::view;
 
-use super::{documents::Documents, own_view, unprobed};
+use super::{beside, documents::Documents, own_view, unprobed};
 use crate::{
     coordinator::{Core, asked::query::Query, queries::one_process::Attempts},
     error::Result,
@@ -14,7 +15,11 @@ use crate::{
 
 /// The safe versions, once those are the latest; and the unsafe ones that cannot be finished.
 pub(crate) async fn find(core: &Core, ns: &Namespace, query: &Query, me: Option<TxId>) -> Result<Documents> {
-    if unprobed::may(core, ns, query)
+    let may_be_unprobed = unprobed::may(core, ns, query);
+    if may_be_unprobed && let Some(answer) = beside::find(core, ns, query).await? {
+        return Ok(answer);
+    }
+    if may_be_unprobed
         && core.catalog.ensure_pending_index(ns).await?
         && let Some(answer) = unprobed::find(core, ns, query).await?
     {

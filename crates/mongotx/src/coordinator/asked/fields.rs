@@ -56,6 +56,17 @@ impl Fields {
         Self::of(all.map(|all| all.into_iter().flatten().collect()))
     }
 
+    /// Fields on which it depends which documents a query finds, and in which order.
+    pub(crate) fn found_by(query: &Query) -> Self {
+        if !query.terms.is_plain() || query.terms.hint.is_some() {
+            return Self::All;
+        }
+        let empty = Document::new();
+        let order = fields::of_order(query.sort.as_ref().unwrap_or(&empty));
+        let all = fields::of_filter(&query.filter).zip(order);
+        Self::of(all.map(|(filter, order)| filter.into_iter().chain(order).collect()))
+    }
+
     /// Fields on which any of these indexes depends.
     pub(crate) fn of_indexes<'a>(indexes: impl IntoIterator<Item = &'a sd2v::index::Index>) -> Self {
         let all = indexes.into_iter().map(|index| index.fields()).collect::<Option<Vec<_>>>();

@@ -247,6 +247,17 @@ impl Finisher {
         self.desk().backlog().committed_in(ns, most)
     }
 
+    /// Returns true if this transaction was committed, and its documents in this collection are not
+    /// all known to be clean.
+    pub(crate) fn is_left_in(&self, ns: &Namespace, id: TxId) -> bool {
+        self.desk().backlog().is_left_in(ns, id)
+    }
+
+    /// Returns true if the server has refused to finish a document of this collection.
+    pub(crate) fn has_refused(&self, ns: &Namespace) -> bool {
+        self.desk().backlog().has_refused(ns)
+    }
+
     /// A query of a collection has met these transactions. True if all of them have been finished
     /// for it.
     pub(crate) async fn finish_for_query(&self, ns: &Namespace, ids: Vec<TxId>) -> bool {

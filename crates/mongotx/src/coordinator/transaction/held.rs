@@ -18,11 +18,15 @@ use crate::{
             own_key::{OwnKey, id_key},
         },
         finishing::finisher::Held,
+        queries::read_lease::Written,
         stamps::{changes::stamps_of_changes, tag::Tag},
     },
     error::{Error, Result},
     options::{ClientOptions, Namespace},
 };
+
+/// Documents of one collection that the memory of decisions names.
+const MOST_REMEMBERED: usize = 64;
 
 /// The documents of one collection, by the bytes of their `_id`s.
 #[derive(Default)]
@@ -317,14 +321,28 @@ impl Transaction {
 
     /// The same stamps, each with the fields that the transaction has changed there.
     pub(crate) fn changed_fields(&self) -> Vec<(Tag, Fields)> {
-        let written = self.held.iter().filter(|(_, held)| !held.written.is_empty());
-        let stamps = written.flat_map(|(ns, held)| {
-            let comes_or_goes = held.inserts || held.removes || held.unknown;
-            let fields = self.touched.get(ns).filter(|_| !comes_or_goes).cloned().unwrap_or(Fields::All);
+        let stamps = self.held.iter().filter(|(_, held)| !held.written.is_empty()).flat_map(|(ns, held)| {
+            let fields = self.fields_changed(ns, held);
             let documents: Option<Vec<OwnKey>> = held.written.values().map(|at| OwnKey::of_simple(&at.id)).collect();
             stamps_of_changes(ns, documents.as_deref()).into_iter().map(move |tag| (tag, fields.clone()))
         });
         stamps.collect()
+    }
+
+    /// The fields that it has changed in a collection.
+    fn fields_changed(&self, ns: &Namespace, held: &HeldSet) -> Fields {
+        let comes_or_goes = held.inserts || held.removes || held.unknown;
+        self.touched.get(ns).filter(|_| !comes_or_goes).cloned().unwrap_or(Fields::All)
+    }
+
+    /// Its changes in each collection that it may have written to, as decisions remember them.
+    pub(crate) fn written_collections(&self) -> Vec<Written> {
+        let of = |(ns, held): (&Namespace, &HeldSet)| {
+            let few = Some(&held.written).filter(|written| !held.unknown && written.len() <= MOST_REMEMBERED);
+            let documents = few.and_then(|few| few.values().map(|at| OwnKey::of_simple(&at.id)).collect::<Option<_>>());
+            Written { ns: ns.clone(), fields: self.fields_changed(ns, held), documents }
+        };
+        self.held.iter().filter(|(_, held)| !held.written.is_empty()).map(of).collect()
     }
 
     /// The collections with documents that must be there.

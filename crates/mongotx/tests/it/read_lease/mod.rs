@@ -3,6 +3,7 @@
 //!
 //! Each test has a server of its own: on the shared one no client is alone.
 
+mod beside;
 mod first;
 
 use std::{

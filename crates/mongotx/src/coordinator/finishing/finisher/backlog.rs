@@ -447,7 +447,12 @@ impl Backlog {
     /// Returns true if a committed transaction has documents of this collection that are not known
     /// to be clean, or the server has refused to finish one.
     pub(super) fn has_committed(&self, ns: &Namespace) -> bool {
-        self.has_left_refused || self.refused_in.contains(ns) || self.committed.contains_key(ns)
+        self.has_refused(ns) || self.committed.contains_key(ns)
+    }
+
+    /// Returns true if the server has refused to finish a document of this collection.
+    pub(super) fn has_refused(&self, ns: &Namespace) -> bool {
+        self.has_left_refused || self.refused_in.contains(ns)
     }
 
     /// Returns true if there is room for the documents of a transaction that holds this many. Small
@@ -478,8 +483,7 @@ impl Backlog {
     /// Returns true if a transaction with documents of this collection that was handed over by that
     /// moment is not done, or the server has refused to finish one.
     pub(super) fn has_open(&self, ns: &Namespace, by: ByNow) -> bool {
-        self.has_left_refused
-            || self.refused_in.contains(ns)
+        self.has_refused(ns)
             || self.open.values().any(|open| open.number <= by.handed_over && open.namespaces.contains(ns))
     }
 

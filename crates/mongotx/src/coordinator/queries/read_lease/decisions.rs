@@ -1,20 +1,77 @@
 //! Transactions of this client that are being decided: whether they are committed is known to the
-//! server before it is to the client.
+//! server before it is to the client. And those that have begun to be decided last, with what they
+//! have changed: a query may show what they have left where it is (decision 0077).
 
-use std::collections::HashMap;
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::Arc,
+};
 
-use crate::options::Namespace;
+use protocol::TxId;
+
+use crate::{
+    coordinator::asked::{fields::Fields, own_key::OwnKey},
+    options::Namespace,
+};
 
 /// The most collections of which decisions are counted.
 const MAX_COLLECTIONS: usize = 10_000;
+/// Decisions of one collection that are remembered one by one.
+const REMEMBERED: usize = 256;
 
-/// Numbers of the decisions of transactions that have written to one collection.
-#[derive(Clone, Copy, Default)]
+/// Changes that a transaction has made in one collection.
+#[derive(Clone, Debug)]
+pub(crate) struct Written {
+    pub(crate) ns: Namespace,
+    /// Fields that it has changed; all of them if it has inserted or removed a document.
+    pub(crate) fields: Fields,
+    /// Documents that it has written to. `None`: more than are remembered, or some whose `_id`
+    /// equals others.
+    pub(crate) documents: Option<Arc<[OwnKey]>>,
+}
+
+/// Fields on which it depends which documents a query finds, and how the server scans for them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum FoundBy {
+    /// The `_id` alone, which no document changes: the query fetches also what comes and goes.
+    Id,
+    Fields(Fields),
+}
+
+impl FoundBy {
+    /// Returns true if a change of these fields makes a difference.
+    pub(super) fn is_disturbed_by(&self, changed: &Fields) -> bool {
+        match self {
+            Self::Id => false,
+            Self::Fields(fields) => changed.meet(fields),
+        }
+    }
+}
+
+/// A transaction that has begun to be decided, and its changes in one collection.
+#[derive(Clone, Debug)]
+pub(crate) struct Begun {
+    number: u64,
+    pub(crate) id: TxId,
+    pub(super) fields: Fields,
+    pub(super) documents: Option<Arc<[OwnKey]>>,
+    /// True while the decision is under way.
+    is_open: bool,
+}
+
+/// Decisions of transactions that have written to one collection.
+#[derive(Default)]
 struct Known {
     /// Number of the last one that has begun, among those of all collections.
     last: u64,
     /// Number of transactions that are being decided.
     open: usize,
+    /// The last ones that have begun, without those at the front whose documents are clean.
+    recent: VecDeque<Begun>,
+    /// Number of the last one that is remembered no more, or 0.
+    dropped: u64,
+    /// True if one is remembered no more that may have left something.
+    has_older: bool,
 }
 
 /// Decisions by the collections that their transactions have written to.
@@ -28,23 +85,37 @@ pub(super) struct Decisions {
 }
 
 impl Decisions {
-    pub(super) fn begin(&mut self, written: &[Namespace]) {
+    /// Notes that a transaction begins to be decided. Returns its number.
+    pub(super) fn begin(&mut self, id: TxId, written: &[Written]) -> u64 {
         self.begun += 1;
         if self.known.len() >= MAX_COLLECTIONS {
             self.known.retain(|_, known| known.open > 0);
             self.forgotten = self.begun;
         }
-        for ns in written {
-            let known = self.known.entry(ns.clone()).or_default();
-            known.last = self.begun;
+        let (number, is_forgotten) = (self.begun, self.forgotten > 0);
+        for Written { ns, fields, documents } in written {
+            let new = || Known { has_older: is_forgotten, ..Known::default() };
+            let known = self.known.entry(ns.clone()).or_insert_with(new);
+            known.last = number;
             known.open += 1;
+            if known.recent.len() >= REMEMBERED
+                && let Some(first) = known.recent.pop_front()
+            {
+                known.dropped = first.number;
+                known.has_older = true;
+            }
+            let (fields, documents) = (fields.clone(), documents.clone());
+            known.recent.push_back(Begun { number, id, fields, documents, is_open: true });
         }
+        number
     }
 
-    pub(super) fn end(&mut self, written: &[Namespace]) {
-        for ns in written {
+    /// Notes that the decision with this number is over.
+    pub(super) fn end(&mut self, number: u64, written: &[Written]) {
+        for Written { ns, .. } in written {
             if let Some(known) = self.known.get_mut(ns) {
                 known.open = known.open.saturating_sub(1);
+                known.recent.iter_mut().filter(|one| one.number == number).for_each(|one| one.is_open = false);
             }
         }
     }
@@ -59,44 +130,163 @@ impl Decisions {
         let last = |ns: &&Namespace| self.known.get(ns).map_or(0, |known| known.last);
         collections.iter().map(last).max().unwrap_or(0).max(self.forgotten)
     }
+
+    /// Number of the last decision that has begun in any collection.
+    pub(super) fn begun(&self) -> u64 {
+        self.begun
+    }
+
+    /// The same, if no transaction is being decided that has written to this collection.
+    pub(super) fn begun_and_over(&self, ns: &Namespace) -> Option<u64> {
+        (!self.are_open(ns)).then_some(self.begun)
+    }
+
+    /// Notes that nothing was left in the collection when decisions up to this number had begun,
+    /// and those in the collection were over.
+    pub(super) fn nothing_is_left(&mut self, ns: &Namespace, by: u64) {
+        if let Some(known) = self.known.get_mut(ns).filter(|known| known.open == 0 && known.last <= by) {
+            known.dropped = known.recent.back().map_or(known.dropped, |last| last.number);
+            known.recent.clear();
+            known.has_older = false;
+        }
+    }
+
+    /// The decisions that are under way in the collection, if no change that makes a difference may
+    /// be left there, or is about to be: `is_left` says whether a transaction that was decided has
+    /// left something. Forgets those that have not.
+    pub(super) fn beside(
+        &mut self,
+        ns: &Namespace,
+        found_by: &FoundBy,
+        is_left: impl Fn(TxId) -> bool,
+    ) -> Option<Vec<Begun>> {
+        let known = self.known.get_mut(ns)?;
+        while let Some(first) = known.recent.front().filter(|one| !one.is_open && !is_left(one.id)) {
+            known.dropped = first.number;
+            known.recent.pop_front();
+        }
+        let is_disturbed = |one: &Begun| found_by.is_disturbed_by(&one.fields) && (one.is_open || is_left(one.id));
+        if known.has_older || known.recent.iter().any(is_disturbed) {
+            return None;
+        }
+        let open: Vec<Begun> = known.recent.iter().filter(|one| one.is_open).cloned().collect();
+        (open.len() == known.open).then_some(open)
+    }
+
+    /// The decisions of this collection that have begun after the one with this number. `None`:
+    /// some of them are not remembered.
+    pub(super) fn since(&self, ns: &Namespace, number: u64) -> Option<Vec<Begun>> {
+        let known = self.known.get(ns).filter(|known| known.dropped <= number && self.forgotten <= number)?;
+        Some(known.recent.iter().filter(|one| one.number > number).cloned().collect())
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use protocol::ClientId;
+
     use super::*;
+
+    fn written(ns: &Namespace) -> Written {
+        Written { ns: ns.clone(), fields: Fields::All, documents: None }
+    }
+
+    fn id(seq: u64) -> TxId {
+        TxId { client: ClientId([1; 12]), seq }
+    }
 
     #[test]
     fn each_decision_changes_the_number_of_the_collections_that_it_has_written_to() {
         let [a, b, c] = ["a", "b", "c"].map(|name| Namespace::new("db", name));
         let mut decisions = Decisions::default();
         let numbers = |decisions: &Decisions| [&a, &b, &c].map(|ns| decisions.last(&[ns]));
-        decisions.begin(&[a.clone(), b.clone()]);
-        decisions.begin(std::slice::from_ref(&b));
-        assert_eq!((numbers(&decisions), decisions.last(&[&a, &c])), ([1, 2, 0], 1));
-        decisions.end(std::slice::from_ref(&b));
+        let (both, second) = ([written(&a), written(&b)], [written(&b)]);
+        let begun = [decisions.begin(id(1), &both), decisions.begin(id(2), &second)];
+        assert_eq!((begun, numbers(&decisions), decisions.last(&[&a, &c])), ([1, 2], [1, 2, 0], 1));
+        decisions.end(begun[1], &second);
         assert!(decisions.are_open(&a) && decisions.are_open(&b) && !decisions.are_open(&c));
-        decisions.end(&[a.clone(), b.clone()]);
+        decisions.end(begun[0], &both);
         assert_eq!(numbers(&decisions), [1, 2, 0]);
         assert!(!decisions.are_open(&a) && !decisions.are_open(&b));
     }
 
     #[test]
-    fn forgotten_collections_do_not_get_an_earlier_number() {
+    fn forgotten_collections_do_not_get_an_earlier_number_and_may_have_older_changes() {
         let a = Namespace::new("db", "a");
         let mut decisions = Decisions::default();
-        for _ in 0..5 {
-            decisions.begin(std::slice::from_ref(&a));
-            decisions.end(std::slice::from_ref(&a));
-        }
-        decisions.begin(std::slice::from_ref(&a));
-        let before = decisions.last(&[&a]);
-        decisions.end(std::slice::from_ref(&a));
+        let decided = |decisions: &mut Decisions, ns: &Namespace| {
+            let number = decisions.begin(id(1), &[written(ns)]);
+            decisions.end(number, &[written(ns)]);
+            decisions.last(&[&a])
+        };
+        let before = decided(&mut decisions, &a);
         for n in 0..=MAX_COLLECTIONS {
-            let other = [Namespace::new("db", &n.to_string())];
-            decisions.begin(&other);
-            decisions.end(&other);
+            decided(&mut decisions, &Namespace::new("db", &n.to_string()));
         }
-        decisions.begin(std::slice::from_ref(&a));
-        assert!(decisions.last(&[&a]) > before);
+        assert!(decisions.since(&a, before).is_none(), "some are forgotten");
+        assert!(
+            decisions.beside(&a, &FoundBy::Fields(Fields::none()), |_| true).is_none(),
+            "it may have left anything"
+        );
+        assert!(decided(&mut decisions, &a) > before);
+        assert!(decisions.beside(&a, &FoundBy::Fields(Fields::none()), |_| true).is_none(), "before, too");
+        let over = decisions.begun_and_over(&a).unwrap();
+        decisions.nothing_is_left(&a, over);
+        assert!(decisions.beside(&a, &FoundBy::Fields(Fields::none()), |_| true).is_some());
+    }
+
+    #[test]
+    fn the_last_decisions_are_remembered_and_it_is_known_which_are_not() {
+        let a = Namespace::new("db", "a");
+        let mut decisions = Decisions::default();
+        let since = |decisions: &Decisions, number| {
+            let since = decisions.since(&a, number);
+            since.map(|since| since.iter().map(|one| one.number).collect::<Vec<_>>())
+        };
+        for n in 1..=3 {
+            decisions.begin(id(n), &[written(&a)]);
+        }
+        assert_eq!((since(&decisions, 1), since(&decisions, 3)), (Some(vec![2, 3]), Some(vec![])));
+        for n in 4..=REMEMBERED as u64 + 1 {
+            decisions.begin(id(n), &[written(&a)]);
+        }
+        assert!(since(&decisions, 0).is_none() && since(&decisions, 1).is_some());
+    }
+
+    #[test]
+    fn what_is_left_or_being_decided_stands_beside_queries_of_other_fields() {
+        let a = Namespace::new("db", "a");
+        let field = |name: &str| Fields::Of(Arc::new([name.to_owned()].into()));
+        let of = |fields| [Written { ns: a.clone(), fields, documents: None }];
+        let open = |decisions: &mut Decisions, name: &str, left: &[u64]| {
+            let open = decisions.beside(&a, &FoundBy::Fields(field(name)), |id| left.contains(&id.seq));
+            open.map(|open| open.iter().map(|one| one.id.seq).collect::<Vec<_>>())
+        };
+        let mut decisions = Decisions::default();
+        let first = decisions.begin(id(1), &of(field("x")));
+        assert_eq!((open(&mut decisions, "x", &[]), open(&mut decisions, "y", &[])), (None, Some(vec![1])));
+        decisions.begin(id(2), &of(field("z")));
+        decisions.end(first, &of(field("x")));
+        assert_eq!((open(&mut decisions, "x", &[1]), open(&mut decisions, "y", &[1])), (None, Some(vec![2])));
+        assert_eq!(open(&mut decisions, "x", &[]), Some(vec![2]), "it is clean, and forgotten");
+        assert!(decisions.since(&a, 0).is_none() && decisions.since(&a, 1).is_some());
+        assert_eq!(open(&mut decisions, "z", &[]), None);
+        decisions.begin(id(3), &of(Fields::All));
+        assert_eq!(open(&mut decisions, "y", &[]), None, "a document comes or goes");
+        assert!(decisions.beside(&a, &FoundBy::Id, |_| true).is_some_and(|open| open.len() == 2));
+    }
+
+    #[test]
+    fn one_that_is_stuck_and_forgotten_keeps_queries_away() {
+        let a = Namespace::new("db", "a");
+        let mut decisions = Decisions::default();
+        for n in 1..=REMEMBERED as u64 + 1 {
+            let none = [Written { ns: a.clone(), fields: Fields::none(), documents: None }];
+            let number = decisions.begin(id(n), &none);
+            if n > 1 {
+                decisions.end(number, &none);
+            }
+        }
+        assert!(decisions.beside(&a, &FoundBy::Fields(Fields::none()), |_| false).is_none());
     }
 }

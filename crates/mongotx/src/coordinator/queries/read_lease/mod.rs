@@ -15,6 +15,9 @@
 //!    this client has begun to be decided there meanwhile. A statement that finds and locks the
 //!    first document in an order is such a query, too (decision 0072).
 //!
+//! A query beside what own transactions have left, or are being decided, has rules of its own
+//! (decision 0077, `command/beside.rs`).
+//!
 //! | file | content |
 //! | --- | --- |
 //! | this one | whether a query may be sent without a probe, and its answer be believed |
@@ -33,17 +36,24 @@ mod stored;
 
 use std::sync::{Arc, Weak};
 
-use bson::{Document, oid::ObjectId};
+use bson::Document;
+use protocol::TxId;
 use tokio::runtime::Handle;
 
 use self::state::{Lease, May};
 pub(crate) use self::{
-    state::{Deciding, Permit, ReadLease},
+    decisions::{FoundBy, Written},
+    state::{Deciding, Meanwhile, Permit, PermitBeside, ReadLease},
     stored::{Newcomer, outwait},
 };
 use super::pending::Pending;
 use crate::{
-    coordinator::{asked::terms::Terms, finishing::finisher::Finisher, log::txlog::TxLog, server::Server},
+    coordinator::{
+        asked::{own_key::OwnKey, terms::Terms},
+        finishing::finisher::Finisher,
+        log::txlog::TxLog,
+        server::Server,
+    },
     options::{ClientOptions, Namespace},
 };
 
@@ -78,9 +88,9 @@ impl Unprobed {
         })
     }
 
-    /// A decision of this client about these collections is under way.
-    pub(crate) fn deciding(&self, collections: Vec<Namespace>) -> Deciding {
-        self.read_lease.deciding(collections)
+    /// A decision of this client about a transaction that has written this is under way.
+    pub(crate) fn deciding(&self, id: TxId, written: Vec<Written>) -> Deciding {
+        self.read_lease.deciding(id, written)
     }
 
     /// Ends the lease: the outcome of a decision is not known.
@@ -111,7 +121,7 @@ impl Unprobed {
     pub(crate) async fn permit(&self, collections: &[&Namespace]) -> Option<Permit> {
         let process = self.server.nodes.process()?;
         for ns in collections {
-            if self.has_left(ns) || !self.is_settled_for_lease(ns, process).await {
+            if self.has_left(ns) || !self.is_settled(ns, self.read_lease.may(ns, process)).await {
                 return None;
             }
         }
@@ -136,14 +146,66 @@ impl Unprobed {
     pub(crate) fn is_believed(&self, permit: Permit, collections: &[&Namespace]) -> bool {
         let is_same_process = self.server.is_bound() && self.server.nodes.process() == Some(permit.process);
         let is_believed = self.read_lease.answers(permit, collections) && is_same_process;
-        let counters = &self.server.counters;
-        counters.add(if is_believed { &counters.unprobed } else { &counters.unprobed_in_vain }, 1);
+        self.count(is_believed);
         is_believed
     }
 
+    /// Returns true if transactions of this client are being decided, or have left something, that
+    /// have written to this collection.
+    pub(crate) fn has_own(&self, ns: &Namespace) -> bool {
+        self.read_lease.is_deciding(ns) || self.finisher.has_committed(ns)
+    }
+
+    /// Notes that the answer to a query without a limit was longer than one batch.
+    pub(crate) fn note_long(&self, ns: &Namespace) {
+        self.read_lease.note_long(ns);
+    }
+
+    /// Returns true if a query of this collection without a limit had a long answer a moment ago.
+    pub(crate) fn was_long(&self, ns: &Namespace) -> bool {
+        self.read_lease.was_long(ns)
+    }
+
+    /// The right to send a query of this collection without a probe beside what transactions of
+    /// this client have left there, if that makes no difference to which documents it finds
+    /// (decision 0077, P1 and P2). `found_by`: the fields on which that depends.
+    pub(crate) async fn permit_beside(&self, ns: &Namespace, found_by: FoundBy) -> Option<PermitBeside> {
+        let process = self.server.nodes.process()?;
+        // What is over was handed to the finisher before.
+        let over = self.read_lease.begun_and_over(ns);
+        if let Some(by) = over.filter(|_| !self.finisher.has_committed(ns)) {
+            self.read_lease.nothing_is_left(ns, by);
+        }
+        let may = self.read_lease.may_beside(ns, process);
+        if self.finisher.has_refused(ns) || !self.is_settled(ns, may).await {
+            return None;
+        }
+        self.read_lease.permit_beside(ns, process, found_by, |id| self.finisher.is_left_in(ns, id))
+    }
+
+    /// The decisions beside which such a query was carried out, if its answer is to be believed:
+    /// that has come by now, and has the documents with these keys (decision 0077, A1 and A3).
+    /// `None` as a key: it equals others.
+    pub(crate) fn begun_beside(
+        &self,
+        permit: &PermitBeside,
+        ns: &Namespace,
+        shown: &[Option<OwnKey>],
+    ) -> Option<Meanwhile> {
+        let is_same_process = self.server.is_bound() && self.server.nodes.process() == Some(permit.process);
+        let meanwhile = self.read_lease.begun_beside(permit, ns).filter(|_| is_same_process)?;
+        meanwhile.have_written_to_one(shown).then_some(meanwhile)
+    }
+
+    /// Counts a query without a probe by whether its answer was believed.
+    pub(crate) fn count(&self, is_believed: bool) {
+        let counters = &self.server.counters;
+        counters.add(if is_believed { &counters.unprobed } else { &counters.unprobed_in_vain }, 1);
+    }
+
     /// Step 3 of the read lease: settles the collection if need be. True: it is settled.
-    async fn is_settled_for_lease(&self, ns: &Namespace, process: ObjectId) -> bool {
-        let settling = match self.read_lease.may(ns, process) {
+    async fn is_settled(&self, ns: &Namespace, may: May<'_>) -> bool {
+        let settling = match may {
             May::Ask => return true,
             May::Not => return false,
             May::Settle(settling) => settling,

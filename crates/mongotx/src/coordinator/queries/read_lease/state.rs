@@ -7,10 +7,18 @@ use std::{
 };
 
 use bson::oid::ObjectId;
+use protocol::TxId;
 use tokio::sync::Notify;
 
-use super::decisions::Decisions;
-use crate::{backoff::Backoff, coordinator::stamps::moment::Moment, options::Namespace};
+use super::decisions::{Begun, Decisions, FoundBy, Written};
+use crate::{
+    backoff::Backoff,
+    coordinator::{
+        asked::{fields::Fields, own_key::OwnKey},
+        stamps::moment::Moment,
+    },
+    options::Namespace,
+};
 
 /// Time that the lease is held after the client sent the read that shows that it is alone.
 pub(super) const LENGTH: Duration = Duration::from_secs(1);
@@ -32,6 +40,8 @@ const FINISHING: Duration = Duration::from_millis(10);
 /// given up.
 const UNSETTLED: Duration = Duration::from_secs(10);
 const GIVEN_UP: Duration = Duration::from_secs(1);
+/// Time for which queries without a limit have probes in a collection after one had a long answer.
+const LONG: Duration = Duration::from_secs(1);
 /// The most collections that are remembered.
 const MAX_COLLECTIONS: usize = 10_000;
 
@@ -46,17 +56,65 @@ pub(crate) struct Permit {
     decisions: u64,
 }
 
+/// The right to send one query of a collection without a probe, beside what transactions of this
+/// client have left there (decision 0077).
+#[derive(Clone, Debug)]
+pub(crate) struct PermitBeside {
+    /// Number of the lease: another one for each that is taken.
+    lease: u64,
+    /// The server process in which the collection is settled.
+    pub(super) process: ObjectId,
+    /// Number of the last decision that had begun in any collection.
+    decisions: u64,
+    /// Fields on which it depends which documents the query finds.
+    found_by: FoundBy,
+    /// The decisions that were under way in the collection.
+    open: Vec<Begun>,
+}
+
+/// Decisions beside which a query was carried out.
+pub(crate) struct Meanwhile {
+    /// The query finds documents by their `_id`s alone.
+    is_by_id: bool,
+    /// Those that were under way when it was permitted.
+    open: Vec<Begun>,
+    /// Those that have begun since.
+    later: Vec<Begun>,
+}
+
+impl Meanwhile {
+    /// Returns true if this transaction has begun to be decided since the query was permitted.
+    pub(crate) fn has_begun_later(&self, id: TxId) -> bool {
+        self.later.iter().any(|one| one.id == id)
+    }
+
+    /// Returns true if they all together have written to one document of the answer at most.
+    /// Documents that have come or gone count whether they are in the answer or not.
+    pub(super) fn have_written_to_one(&self, answer: &[Option<OwnKey>]) -> bool {
+        let mut written = HashSet::new();
+        for one in self.open.iter().chain(&self.later) {
+            let Some(documents) = &one.documents else { return false };
+            let may_come_or_go = self.is_by_id && one.fields == Fields::All;
+            let is_counted = |key: &&OwnKey| may_come_or_go || answer.iter().flatten().any(|shown| shown == *key);
+            written.extend(documents.iter().filter(is_counted));
+        }
+        let has_others = !self.open.is_empty() || !self.later.is_empty();
+        written.len() <= 1 && !(has_others && answer.contains(&None))
+    }
+}
+
 /// A transaction that is being decided. If it is dropped without an outcome, because its task was
 /// stopped for instance, its collections are probed from then on.
 pub(crate) struct Deciding {
     lease: Arc<ReadLease>,
-    written: Vec<Namespace>,
+    number: u64,
+    written: Vec<Written>,
 }
 
 impl Deciding {
     /// The transaction was handed to the finisher, or it is certain that it is not committed.
     pub(crate) fn over(self) {
-        self.lease.state().decisions.end(&self.written);
+        self.lease.state().decisions.end(self.number, &self.written);
     }
 }
 
@@ -85,6 +143,9 @@ struct State {
     /// which that is not finished for another one.
     met: HashMap<Namespace, Instant>,
     decisions: Decisions,
+    /// Collections in which the answer to a query without a limit was longer than one batch, and
+    /// the time until which such queries have probes.
+    long: HashMap<Namespace, Instant>,
     demand: Demand,
     /// The client has been shut down.
     is_closed: bool,
@@ -194,10 +255,10 @@ impl ReadLease {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A transaction that has written to these collections is about to be decided.
-    pub(crate) fn deciding(self: &Arc<Self>, written: Vec<Namespace>) -> Deciding {
-        self.state().decisions.begin(&written);
-        Deciding { lease: Arc::clone(self), written }
+    /// A transaction that has written this is about to be decided.
+    pub(crate) fn deciding(self: &Arc<Self>, id: TxId, written: Vec<Written>) -> Deciding {
+        let number = self.state().decisions.begin(id, &written);
+        Deciding { lease: Arc::clone(self), number, written }
     }
 
     /// A query is about to be sent. Is the lease held, or else, as one more is probed, to be taken
@@ -216,16 +277,42 @@ impl ReadLease {
         !self.state().is_out(ns, Instant::now())
     }
 
+    /// May this collection be asked without a probe, as far as the lease goes?
     pub(super) fn may(&self, ns: &Namespace, process: ObjectId) -> May<'_> {
+        if self.state().is_out(ns, Instant::now()) { May::Not } else { self.may_beside(ns, process) }
+    }
+
+    /// As [`Self::may`], for a query beside what is being decided.
+    pub(super) fn may_beside(&self, ns: &Namespace, process: ObjectId) -> May<'_> {
         let mut state = self.state();
         match state.collections.get(ns) {
-            _ if state.is_out(ns, Instant::now()) => return May::Not,
+            _ if !state.is_held() => return May::Not,
+            Some(Collection::Unsettled(until)) if Instant::now() < *until => return May::Not,
             Some(Collection::Settled(settled, _)) if *settled == process => return May::Ask,
             _ if state.settling.contains(ns) => return May::Not,
             _ => {}
         }
         state.settling.insert(ns.clone());
         May::Settle(Settling { lease: self, ns: ns.clone(), number: state.lease, process, outcome: None })
+    }
+
+    /// Returns true if a transaction that has written to this collection is being decided.
+    pub(super) fn is_deciding(&self, ns: &Namespace) -> bool {
+        self.state().decisions.are_open(ns)
+    }
+
+    /// Notes that the answer to a query without a limit was longer than one batch.
+    pub(super) fn note_long(&self, ns: &Namespace) {
+        let (mut state, now) = (self.state(), Instant::now());
+        if state.long.len() >= MAX_COLLECTIONS {
+            state.long.retain(|_, until| now < *until);
+        }
+        state.long.insert(ns.clone(), now + LONG);
+    }
+
+    /// Returns true if a query of this collection without a limit had a long answer a moment ago.
+    pub(super) fn was_long(&self, ns: &Namespace) -> bool {
+        self.state().long.get(ns).is_some_and(|until| Instant::now() < *until)
     }
 
     /// Notes a query of a collection; `has_left`: this client has left something there. Returns
@@ -282,6 +369,53 @@ impl ReadLease {
             }
         }
         is_undisturbed
+    }
+
+    /// The number of decisions that have begun, if none is under way in the collection.
+    pub(super) fn begun_and_over(&self, ns: &Namespace) -> Option<u64> {
+        self.state().decisions.begun_and_over(ns)
+    }
+
+    /// Notes that nothing of this client was left in the collection after [`Self::begun_and_over`].
+    pub(super) fn nothing_is_left(&self, ns: &Namespace, by: u64) {
+        self.state().decisions.nothing_is_left(ns, by);
+    }
+
+    /// The right to ask this collection beside what this client's transactions have left there, if
+    /// it was settled in this process. `is_left` says whether a transaction that was decided has
+    /// left something.
+    pub(super) fn permit_beside(
+        &self,
+        ns: &Namespace,
+        process: ObjectId,
+        found_by: FoundBy,
+        is_left: impl Fn(TxId) -> bool,
+    ) -> Option<PermitBeside> {
+        let mut state = self.state();
+        let is_settled =
+            matches!(state.collections.get(ns), Some(Collection::Settled(settled, _)) if *settled == process);
+        if !state.is_held() || !is_settled {
+            return None;
+        }
+        state.used = Some(Instant::now());
+        // One look at the state: what begins later has a higher number.
+        let (lease, decisions) = (state.lease, state.decisions.begun());
+        let open = state.decisions.beside(ns, &found_by, is_left)?;
+        Some(PermitBeside { lease, process, decisions, found_by, open })
+    }
+
+    /// The decisions that were under way in the collection when the permit was given, and those
+    /// that have begun since, if it has been good all the time, and none of them makes a difference
+    /// to which documents are found.
+    pub(super) fn begun_beside(&self, permit: &PermitBeside, ns: &Namespace) -> Option<Meanwhile> {
+        let state = self.state();
+        if !state.is_held() || state.lease != permit.lease {
+            return None;
+        }
+        let later = state.decisions.since(ns, permit.decisions)?;
+        let is_disturbed = later.iter().any(|one| permit.found_by.is_disturbed_by(&one.fields));
+        let is_by_id = permit.found_by == FoundBy::Id;
+        (!is_disturbed).then(|| Meanwhile { is_by_id, open: permit.open.clone(), later })
     }
 
     /// Begins a lease that is not held yet, and answers its number. `None`: the client has been
@@ -413,6 +547,14 @@ mod tests {
         Namespace::new("db", "c")
     }
 
+    fn id(seq: u64) -> TxId {
+        TxId { client: protocol::ClientId([1; 12]), seq }
+    }
+
+    fn all() -> Written {
+        Written { ns: coll(), fields: Fields::All, documents: None }
+    }
+
     fn ago(time: Duration) -> Moment {
         Moment::now().earlier(time, Duration::ZERO)
     }
@@ -499,13 +641,13 @@ mod tests {
     fn what_is_being_decided_stands_in_the_way() {
         let (lease, _) = held();
         let before = permit(&lease).unwrap();
-        let deciding = lease.deciding(vec![coll()]);
+        let deciding = lease.deciding(id(1), vec![all()]);
         assert!(matches!(lease.may(&coll(), process(1)), May::Not) && permit(&lease).is_none());
         deciding.over();
         assert!(!lease.answers(before, &[&coll()]), "the answer may show a part of it");
         assert!(matches!(lease.may(&coll(), process(1)), May::Not), "not again at once");
         let (lease, _) = held();
-        drop(lease.deciding(vec![coll()]));
+        drop(lease.deciding(id(1), vec![all()]));
         assert!(permit(&lease).is_none(), "its outcome is not known");
     }
 

@@ -1,0 +1,217 @@
+//! Queries without a probe beside what transactions of this client have left in the collection, or
+//! are being decided there (decision 0077). What they have changed makes no difference to which
+//! documents are found; of each document both versions are fetched, and the client shows the right
+//! one.
+//!
+//! The answer is the state after everything that had been decided before the query was sent, but
+//! for one document, which may be shown as one of the transactions has left it that were being
+//! decided then, or have begun to be decided since.
+//!
+//! Of a query by nothing but the `_id` it makes no difference either what transactions have
+//! inserted and removed: documents that wait to be inserted are fetched as well, and the client
+//! leaves out what is not there.
+//!
+//! `None` everywhere: the query has to be sent in another way.
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
+
+use bson::{Bson, Document, RawDocument, RawDocumentBuf};
+use protocol::{LockState, TxId, TxStatus, Version};
+use sd2v::view;
+
+use super::{
+    both::{lock_of, of_either_version, shows_either_version, unsafe_answer},
+    documents::Documents,
+};
+use crate::{
+    coordinator::{
+        Core,
+        asked::{fields::Fields, own_key::OwnKey, query::Query},
+        catalog::Collection,
+        finishing::finisher::ByNow,
+        queries::read_lease::FoundBy,
+        server::stream::Stream,
+    },
+    document,
+    error::{ErrorKind, Result},
+    options::Namespace,
+    steps::Step,
+};
+
+/// The greatest limit of such a query: the server sends as many documents together at first.
+const MOST_TOGETHER: u64 = 101;
+/// Documents by which a query by `_id` may be longer than its limit: some may not be there.
+const SPARE: u64 = 16;
+
+/// A document of the answer, as it is stored, and its locks.
+struct Stored {
+    document: RawDocumentBuf,
+    lock: LockState,
+    /// `None`: its `_id` equals others.
+    key: Option<OwnKey>,
+}
+
+/// The documents that match the query, if its client is alone and has left something in the
+/// collection.
+pub(super) async fn find(core: &Core, ns: &Namespace, query: &Query) -> Result<Option<Documents>> {
+    if !core.unprobed.has_own(ns) {
+        return Ok(None);
+    }
+    let Some((found_by, known)) = found_by(core, ns, query).await? else { return Ok(None) };
+    let is_by_id = found_by == FoundBy::Id;
+    let Some(permit) = core.unprobed.permit_beside(ns, found_by).await else { return Ok(None) };
+    core.server.at(Step::BeforeQueryBeside).await;
+    let by_now = core.finisher.by_now();
+    let answer = match core.server.cursor(&ns.db, command(core, ns, query, is_by_id)).await {
+        Err(refused) if refused.kind() == ErrorKind::Invalid => return Ok(None),
+        answer => answer?,
+    };
+    if !answer.has_come() {
+        core.unprobed.note_long(ns);
+        return Ok(None);
+    }
+    core.server.at(Step::AfterQueryBeside).await;
+    let Some(stored) = stored(query, answer).await? else { return Ok(None) };
+    let outcomes = outcomes(core, &stored, by_now).await?;
+    // The server may have scanned an index that was not known.
+    let is_known = Arc::ptr_eq(&known, &core.catalog.look_up(ns).await?);
+    let keys: Vec<Option<OwnKey>> = stored.iter().map(|one| one.key.clone()).collect();
+    // Last: what has begun to be decided by now may be in the answer.
+    let meanwhile = core.unprobed.begun_beside(&permit, ns, &keys).filter(|_| is_known && are_different(&keys));
+    core.unprobed.count(meanwhile.is_some());
+    let Some(meanwhile) = meanwhile else { return Ok(None) };
+    let outcome = |id: TxId| match outcomes.get(&id) {
+        _ if meanwhile.has_begun_later(id) => Outcome::Not,
+        Some(outcome) => *outcome,
+        None => Outcome::Unknown,
+    };
+    if stored.iter().filter_map(|one| one.lock.writer).any(|id| outcome(id) == Outcome::News) {
+        // Reads that may be a little old are not to go back behind this one.
+        core.pending.saw_unfinished(ns);
+    }
+    let (fetched, mut shown) = (stored.len() as u64, Vec::with_capacity(stored.len()));
+    for one in stored {
+        match version(&one.lock, outcome, is_by_id) {
+            Some(Version::Safe) => shown.push(one.document),
+            Some(Version::Unsafe) => shown.extend(unsafe_answer(query, &one.document)?),
+            Some(Version::Absent) => {}
+            None => return Ok(None),
+        }
+    }
+    let is_short = is_by_id && fetched == query.limit + SPARE && (shown.len() as u64) < query.limit;
+    if query.limit > 0 {
+        shown.truncate(usize::try_from(query.limit).unwrap_or(usize::MAX));
+    }
+    Ok((!is_short).then(|| Documents::at_hand(shown)))
+}
+
+/// The version that is shown of a document. `None`: that is not known, or it should not be in the
+/// answer.
+fn version(lock: &LockState, outcome: impl Fn(TxId) -> Outcome, is_by_id: bool) -> Option<Version> {
+    let comes_or_goes = lock.insert || lock.remove;
+    match lock.writer.map(outcome) {
+        Some(Outcome::Unknown) => None,
+        Some(Outcome::Committed | Outcome::News) if comes_or_goes && !is_by_id => None,
+        Some(Outcome::Committed | Outcome::News) if lock.remove => Some(Version::Absent),
+        Some(Outcome::Committed | Outcome::News) => Some(Version::Unsafe),
+        None | Some(Outcome::Not) if !lock.insert => Some(Version::Safe),
+        Some(Outcome::Not) if is_by_id => Some(Version::Absent),
+        None | Some(Outcome::Not) => None,
+    }
+}
+
+/// The `find` that fetches both versions.
+fn command(core: &Core, ns: &Namespace, query: &Query, is_by_id: bool) -> Document {
+    let filter = match is_by_id {
+        true => query.filter.clone(),
+        false => view::safe_filter(&query.filter, core.catalog.shards.none()),
+    };
+    let mut find = of_either_version(query, ns, filter);
+    // All of the answer is wanted at once, however much of it the caller takes at a time.
+    find.remove("batchSize");
+    if is_by_id {
+        find.insert("limit", (query.limit + SPARE) as i64);
+    }
+    find
+}
+
+/// The outcome of a transaction that holds a document of the answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Outcome {
+    /// It is committed, and this client knew that when the query was sent, or knows it since.
+    Committed,
+    /// It is committed, and the finisher does not know it yet.
+    News,
+    /// It is not decided, or rolled back: its documents show their safe versions.
+    Not,
+    /// That cannot be known.
+    Unknown,
+}
+
+/// Returns true if no document is in the answer twice: an exchange of unique values moves documents
+/// in an index, although they are not changed.
+fn are_different(keys: &[Option<OwnKey>]) -> bool {
+    let mut seen = HashSet::new();
+    keys.iter().flatten().all(|key| seen.insert(key))
+}
+
+/// The fields on which it depends which documents the query finds, and how the server scans for
+/// them; and what is known of the collection. `None`: all fields, or another version of a document
+/// cannot be shown in its place.
+async fn found_by(core: &Core, ns: &Namespace, query: &Query) -> Result<Option<(FoundBy, Arc<Collection>)>> {
+    let is_short = (1..=MOST_TOGETHER).contains(&query.limit) || query.limit == 0 && !core.unprobed.was_long(ns);
+    if !is_short || !query.shows_ids() || !shows_either_version(query) {
+        return Ok(None);
+    }
+    let fields = Fields::found_by(query);
+    if fields == Fields::All || !core.catalog.ensure_pending_index(ns).await? {
+        return Ok(None);
+    }
+    let known = core.catalog.look_up(ns).await?;
+    // What has expired is taken out of the server's way before a decision: it has no safe version.
+    let expires = known.indexes.iter().any(|index| index.expiry().is_some());
+    if known.unlockable.is_some() || expires {
+        return Ok(None);
+    }
+    if query.is_by_id_alone() && query.skip == 0 && (1..=MOST_TOGETHER - SPARE).contains(&query.limit) {
+        return Ok(Some((FoundBy::Id, known)));
+    }
+    let fields = fields.and(&Fields::of_indexes(&known.indexes));
+    Ok((fields != Fields::All).then_some((FoundBy::Fields(fields), known)))
+}
+
+/// The documents of a whole answer. `None`: one of them is damaged.
+async fn stored(query: &Query, mut answer: Stream) -> Result<Option<Vec<Stored>>> {
+    let mut all = Vec::new();
+    while let Some(document) = answer.next().await? {
+        let Some((lock, key)) = lock_and_key(query, &document) else { return Ok(None) };
+        all.push(Stored { document, lock, key });
+    }
+    Ok(Some(all))
+}
+
+fn lock_and_key(query: &Query, stored: &RawDocument) -> Option<(LockState, Option<OwnKey>)> {
+    let lock = lock_of(query, &document::locks(stored).ok()?).ok()?;
+    let id = Bson::try_from(stored.get("_id").ok()??).ok()?;
+    Some((lock, OwnKey::of_simple(&id)))
+}
+
+/// The outcomes of the transactions that hold these documents. Those of this client that are on
+/// their way are waited for; one that has to wait itself is not decided.
+async fn outcomes(core: &Core, stored: &[Stored], by_now: ByNow) -> Result<HashMap<TxId, Outcome>> {
+    let mut writers: Vec<TxId> = stored.iter().filter_map(|one| one.lock.writer).collect();
+    writers.sort_unstable();
+    writers.dedup();
+    let is_known = |id: &TxId| core.finisher.when_committed(*id, by_now).is_some();
+    let (known, unknown): (Vec<TxId>, Vec<TxId>) = writers.into_iter().partition(is_known);
+    let statuses = if unknown.is_empty() { Vec::new() } else { core.log.statuses(&unknown).await? };
+    let asked = unknown.into_iter().zip(statuses).map(|(id, status)| match status {
+        TxStatus::Committed => (id, Outcome::News),
+        TxStatus::Active | TxStatus::RolledBack => (id, Outcome::Not),
+        TxStatus::Finished => (id, Outcome::Unknown),
+    });
+    Ok(known.into_iter().map(|id| (id, Outcome::Committed)).chain(asked).collect())
+}
