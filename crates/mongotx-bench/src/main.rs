@@ -7,6 +7,8 @@
 mod bench;
 mod demo;
 
+use std::num::NonZeroUsize;
+
 use clap::{CommandFactory, Parser, Subcommand};
 use clikit::{connect, failure, generate, interrupt, open_files, program, say, survey, table};
 
@@ -61,10 +63,20 @@ impl Command {
             }
         }
     }
+
+    /// Threads of the command's runtime; `None`: one for each core. The gateway that is measured
+    /// has as many as `mongotx serve`, and so has the proxy beside it.
+    fn threads(&self) -> Option<NonZeroUsize> {
+        match self {
+            Self::BenchProxy(_) | Self::BenchGateway(_) => Some(program::half_of_the_cores()),
+            _ => None,
+        }
+    }
 }
 
 fn main() {
-    program::end_with(Cli::parse().command.run());
+    let command = Cli::parse().command;
+    program::end_with(command.threads(), command.run());
 }
 
 #[cfg(test)]

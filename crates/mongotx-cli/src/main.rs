@@ -17,6 +17,8 @@ mod serve;
 mod show;
 mod user;
 
+use std::num::NonZeroUsize;
+
 use clap::{CommandFactory, Parser, Subcommand};
 use clikit::{connect, failure, generate, interrupt, open_files, program, say, survey, table};
 
@@ -72,6 +74,14 @@ impl Command {
             Self::Generate(options) => generate::run_generate(options, Cli::command()),
         }
     }
+
+    /// Threads of the command's runtime. `None`: one for each core.
+    fn threads(&self) -> Option<NonZeroUsize> {
+        match self {
+            Self::Serve(options) => Some(options.threads()),
+            _ => None,
+        }
+    }
 }
 
 fn main() {
@@ -80,7 +90,7 @@ fn main() {
         Ok(args) => Cli::parse_from(args).command,
         Err(failure) => std::process::exit(failure.report().into()),
     };
-    program::end_with(command.run());
+    program::end_with(command.threads(), command.run());
 }
 
 #[cfg(test)]

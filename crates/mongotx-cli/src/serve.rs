@@ -14,6 +14,7 @@ mod logs;
 
 use std::{
     net::SocketAddr,
+    num::NonZeroUsize,
     path::PathBuf,
     pin::pin,
     time::{Duration, Instant},
@@ -34,7 +35,7 @@ use crate::{
     connect::{ServerOptions, with_selection_limit},
     failure::{Failure, Status, WELL},
     interrupt::Interrupts,
-    open_files, say,
+    open_files, program, say,
 };
 
 /// Time between two attempts to reach a server that is not up yet.
@@ -103,6 +104,10 @@ pub(crate) struct ServeOptions {
     /// Client connections at the same time
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     max_connections: u32,
+    /// Threads that serve clients. Default: half of the machine's cores, at least one; the others
+    /// are for the server and its clients. A gateway alone on its machine can use all of them
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1_024))]
+    threads: Option<u16>,
     /// Time of silence after which a connection is closed; 0: never
     #[arg(long, value_name = "SECONDS", default_value_t = 0)]
     idle_timeout: u32,
@@ -286,6 +291,11 @@ fn read_again() -> Result<ServeOptions, Failure> {
 }
 
 impl ServeOptions {
+    /// Threads that serve clients.
+    pub(crate) fn threads(&self) -> NonZeroUsize {
+        self.threads.and_then(|threads| NonZeroUsize::new(threads.into())).unwrap_or_else(program::half_of_the_cores)
+    }
+
     /// Options that a running gateway cannot change.
     fn fixed(&self) -> Vec<(&'static str, String)> {
         let path = |path: &Option<PathBuf>| path.as_ref().map(|path| path.display().to_string()).unwrap_or_default();
@@ -295,6 +305,7 @@ impl ServeOptions {
             ("listen", self.listen.to_string()),
             ("unix", path(&self.unix)),
             ("users", path(&self.users)),
+            ("threads", self.threads().to_string()),
             ("allow-plaintext", self.allow_plaintext.to_string()),
             ("tls-certificate", path(&self.tls_certificate)),
             ("tls-key", path(&self.tls_key)),

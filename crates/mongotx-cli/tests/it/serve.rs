@@ -113,6 +113,26 @@ async fn a_server_that_is_not_up_yet_is_waited_for_when_asked() {
     drop(server);
 }
 
+#[tokio::test]
+async fn a_gateway_has_half_as_many_threads_as_cores_or_as_many_as_it_is_given() {
+    let server = testkit::shared_standalone().await.unwrap();
+    let cores = std::thread::available_parallelism().unwrap().get();
+    let many = cores + 40;
+    let threads = |id| std::fs::read_dir(format!("/proc/{id}/task")).unwrap().count();
+    for (args, is_many) in [(vec![], false), (vec!["--threads".to_owned(), many.to_string()], true)] {
+        let args: Vec<&str> = args.iter().map(String::as_str).collect();
+        let serving = Serving::start(&[&["--uri", &server.uri()], &*args].concat());
+        serving.ping().await;
+        let threads = threads(serving.child.id());
+        assert_eq!(threads > many, is_many, "{threads} threads, {args:?}");
+        assert_eq!(serving.terminate(), Some(0));
+    }
+    for wrong in ["0", "1025", "two"] {
+        let (status, said) = run_mongotx(["serve", "--threads", wrong]);
+        assert!(status == 2 && said.contains("--threads"), "{said}");
+    }
+}
+
 /// The servers that a process has started.
 fn mongods_of(parent: u32) -> Vec<u32> {
     let ids = std::fs::read_dir("/proc").unwrap().filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
