@@ -28,12 +28,14 @@
 //! The model leaves out durations and late messages of clients, which the simulation covers, and
 //! locks on ranges.
 //!
+//! - `group`: a server that is a group of three, with its own steps and checks.
 //! - `plan`: the clients' transactions, and the budgets. `server`: a node with its disk. `state`:
 //!   the cluster, and its steps. `operator`: decisions about what is in doubt.
 //! - `properties`: the checks of each state without messages under way, and of the state in which
 //!   the cluster comes to rest from there without faults.
 
 mod explore;
+mod group;
 mod operator;
 mod plan;
 mod properties;

@@ -1,7 +1,7 @@
 //! Plans of the model: the cluster, its clients' transactions and snapshots, and the budgets of
 //! faults.
 
-use crate::core::{Epoch, Key, NodeConfig, Partition, ServerId, flaw::Flaw};
+use crate::core::{Epoch, Key, NodeConfig, Partition, Read, ServerId, Transaction, TranxId, Value, Write, flaw::Flaw};
 
 /// Transaction of a client. Other transactions are given by their index in the plan.
 #[derive(Clone, Debug)]
@@ -118,6 +118,20 @@ impl Tx {
             names: None,
             waited_ms: 0,
             keeps: false,
+        }
+    }
+
+    /// The transaction as its client sends it: the plan's number `at` is the value of each key that
+    /// it puts, and `seen` are the versions that the client has read.
+    pub(super) fn transaction(&self, at: usize, seen: &[Option<TranxId>]) -> Transaction {
+        let read = |(key, version): (&Key, &Option<TranxId>)| Read { key: key.clone(), version: *version };
+        let value = Value::new(vec![at as u8]).unwrap();
+        let put = self.puts.iter().map(|key| Write { key: key.clone(), value: Some(value.clone()) });
+        let delete = self.deletes.iter().map(|key| Write { key: key.clone(), value: None });
+        Transaction {
+            reads: self.reads.iter().zip(seen).map(read).collect(),
+            scans: vec![],
+            writes: put.chain(delete).collect(),
         }
     }
 }

@@ -118,13 +118,30 @@ fn not_serializable(plan: &Plan, state: &State) -> Option<String> {
         reader.snapshot.is_some() && !reader.is_refused && reader.seen.len() == snap.keys.len()
     };
     let snapshots = (0..plan.snaps.len()).filter(whole).map(|at| at + plan.txs.len());
-    let all: Vec<usize> = committed.keys().copied().chain(snapshots).collect();
+    let all: Vec<Work<'_>> =
+        committed.keys().copied().chain(snapshots).map(|at| what_it_saw(plan, state, at)).collect();
+    let found = is_explained(plan, &committed, &all, |key| !is_lost(key), &stored);
+    let (clients, readers) = (&state.clients, &state.readers);
+    (!found).then(|| format!("not strictly serializable: {committed:?} {clients:?} {readers:?} {stored:?}"))
+}
+
+/// Returns true if some order of the committed transactions and snapshots explains every read and
+/// the stored items, and puts none before one that was answered before it began. Keys that are not
+/// `is_kept` are not among the stored items.
+pub(super) fn is_explained(
+    plan: &Plan,
+    committed: &BTreeMap<usize, WorkId>,
+    all: &[Work<'_>],
+    is_kept: impl Fn(&Key) -> bool,
+    stored: &BTreeMap<Key, WorkId>,
+) -> bool {
     let fits = |order: &[usize]| {
         let mut items: BTreeMap<Key, WorkId> = BTreeMap::new();
-        for (place, at) in order.iter().enumerate() {
-            let (reads, seen, after) = what_it_saw(plan, state, *at);
-            let overtaken = order[place + 1..].iter().any(|later| after.contains(later));
-            let as_read = reads.iter().zip(seen).all(|(key, seen)| items.get(key).copied() == seen.map(WorkId::Tranx));
+        for (place, work) in order.iter().enumerate() {
+            let Work { at, reads, seen, after } = &all[*work];
+            let overtaken = order[place + 1..].iter().any(|later| after.contains(&all[*later].at));
+            let mut pairs = reads.iter().zip(*seen);
+            let as_read = pairs.all(|(key, seen)| items.get(key).copied() == seen.map(WorkId::Tranx));
             if overtaken || !as_read {
                 return false;
             }
@@ -132,30 +149,34 @@ fn not_serializable(plan: &Plan, state: &State) -> Option<String> {
             items.extend(tx.puts.iter().map(|key| (key.clone(), committed[at])));
             items.retain(|key, _| !tx.deletes.contains(key));
         }
-        items.retain(|key, _| !is_lost(key));
-        items == stored
+        items.retain(|key, _| is_kept(key));
+        items == *stored
     };
     let mut orders = vec![vec![]];
-    for at in all {
-        orders = orders.iter().flat_map(|order: &Vec<usize>| insertions(order, at)).collect();
+    for work in 0..all.len() {
+        orders = orders.iter().flat_map(|order: &Vec<usize>| insertions(order, work)).collect();
     }
-    let found = orders.iter().any(|order| fits(order));
-    let (clients, readers) = (&state.clients, &state.readers);
-    (!found).then(|| format!("not strictly serializable: {committed:?} {clients:?} {readers:?} {stored:?}"))
+    orders.iter().any(|order| fits(order))
 }
 
-/// Keys that a transaction or a snapshot read, the versions found there, and the transactions and
-/// snapshots that were answered before it began.
-fn what_it_saw<'a>(
-    plan: &'a Plan,
-    state: &'a State,
-    at: usize,
-) -> (&'a [Key], &'a [Option<TranxId>], &'a BTreeSet<usize>) {
+/// A transaction or a snapshot, as an order of them has to explain it.
+pub(super) struct Work<'a> {
+    /// Index of the transaction; those of snapshots follow.
+    pub(super) at: usize,
+    /// Keys that it read.
+    pub(super) reads: &'a [Key],
+    /// Versions that were found under these keys.
+    pub(super) seen: &'a [Option<TranxId>],
+    /// Transactions and snapshots that were answered before it began.
+    pub(super) after: &'a BTreeSet<usize>,
+}
+
+fn what_it_saw<'a>(plan: &'a Plan, state: &'a State, at: usize) -> Work<'a> {
     match (plan.txs.get(at), state.clients.get(at)) {
-        (Some(tx), Some(client)) => (&tx.reads, &client.seen, &client.after),
+        (Some(tx), Some(client)) => Work { at, reads: &tx.reads, seen: &client.seen, after: &client.after },
         _ => {
             let (snap, reader) = (&plan.snaps[at - plan.txs.len()], &state.readers[at - plan.txs.len()]);
-            (&snap.keys, &reader.seen, &reader.after)
+            Work { at, reads: &snap.keys, seen: &reader.seen, after: &reader.after }
         }
     }
 }

@@ -24,11 +24,11 @@ pub(crate) struct Server {
     pub(crate) answers: Vec<Input>,
     pub(crate) log: Vec<Record>,
     pub(crate) durable: usize,
-    removed: usize,
+    pub(super) removed: usize,
     tickets_from: usize,
-    gc_record: Option<GcRecord>,
+    pub(super) gc_record: Option<GcRecord>,
     pub(crate) items: BTreeMap<Key, Item>,
-    persisted: BTreeMap<Key, Item>,
+    pub(super) persisted: BTreeMap<Key, Item>,
     /// Version of each key before its first write in each epoch after `snapshots_from`.
     replaced: BTreeMap<Key, Vec<(Epoch, Option<TranxId>)>>,
     snapshots_from: Epoch,
@@ -62,19 +62,25 @@ impl Server {
     /// Starts the node from the disk's contents. Its commands for others are added to `out`, the
     /// transactions that it applies to `applied`.
     pub(crate) fn start(&mut self, plan: &Plan, out: &mut Vec<Command>, applied: &mut Vec<(TranxId, Vec<Write>)>) {
-        let mut recovery = Recovery::new(plan.config(self.id), self.gc_record.clone());
-        for (at, record) in self.log.clone().into_iter().enumerate().skip(self.removed) {
-            if let Some((tranx, writes)) = recovery.record(SegmentId(at as u64), record) {
-                write(&mut self.items, tranx, &writes);
-                applied.push((tranx, writes));
-            }
-        }
+        let recovery = self.replay(plan, self.log.len(), applied);
         self.tickets_from = self.log.len();
         let mut commands = Vec::new();
         let node = recovery.finish(0, &mut commands);
         self.snapshots_from = node.tranx.epochs.now();
         self.node = Some(node);
         self.carry_out(commands, out, applied);
+    }
+
+    /// Applies again what the first `through` records of the log commit.
+    pub(super) fn replay(&mut self, plan: &Plan, through: usize, applied: &mut Vec<(TranxId, Vec<Write>)>) -> Recovery {
+        let mut recovery = Recovery::new(plan.config(self.id), self.gc_record.clone());
+        for (at, record) in self.log[..through].iter().cloned().enumerate().skip(self.removed) {
+            if let Some((tranx, writes)) = recovery.record(SegmentId(at as u64), record) {
+                write(&mut self.items, tranx, &writes);
+                applied.push((tranx, writes));
+            }
+        }
+        recovery
     }
 
     /// The log, read into a recovery that is not finished.
@@ -89,11 +95,7 @@ impl Server {
     /// Crashes. The first `kept` records that were not durable survive, and so do the writes that
     /// the storage had not persisted if `persists` is true.
     pub(crate) fn crash(&mut self, kept: usize, persists: bool) {
-        self.node = None;
-        self.chores.clear();
-        self.asked.clear();
-        self.answers.clear();
-        self.replaced.clear();
+        self.stop();
         self.log.truncate(self.durable + kept);
         self.durable = self.log.len();
         if persists {
@@ -101,6 +103,15 @@ impl Server {
         } else {
             self.items = self.persisted.clone();
         }
+    }
+
+    /// Drops the node, and leaves log and items as they are.
+    pub(super) fn stop(&mut self) {
+        self.node = None;
+        self.chores.clear();
+        self.asked.clear();
+        self.answers.clear();
+        self.replaced.clear();
     }
 
     /// Returns true if the storage has writes that a crash could lose.
@@ -147,7 +158,12 @@ impl Server {
     /// Makes all log records durable.
     pub(crate) fn flush(&mut self, out: &mut Vec<Command>, applied: &mut Vec<(TranxId, Vec<Write>)>) {
         self.durable = self.log.len();
-        let through = LogTicket((self.durable - self.tickets_from) as u64);
+        self.report(self.durable, out, applied);
+    }
+
+    /// Tells the node that the first `through` records of the log are durable.
+    pub(super) fn report(&mut self, through: usize, out: &mut Vec<Command>, applied: &mut Vec<(TranxId, Vec<Write>)>) {
+        let through = LogTicket((through - self.tickets_from) as u64);
         self.on(Input::Logged { through }, out, applied);
     }
 

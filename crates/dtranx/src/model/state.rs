@@ -11,8 +11,8 @@ use super::{
     server::Server,
 };
 use crate::core::{
-    Again, ClientId, Command, CommitAnswer, Decision, Epoch, Input, Message, MessageId, Read, Refusal, ServerId,
-    SnapshotAnswer, Transaction, TranxId, Value, Write, node::Link,
+    Again, ClientId, Command, CommitAnswer, Decision, Epoch, Input, Message, MessageId, Refusal, ServerId,
+    SnapshotAnswer, Transaction, TranxId, Write, node::Link,
 };
 
 /// State of the cluster, its network and its clients, with what is left of the budgets.
@@ -458,16 +458,7 @@ impl State {
         }
         let id = ClientId { incarnation, number: at as u64 };
         client.sent_as = Some(id);
-        let read = |(key, version): (&crate::core::Key, &Option<TranxId>)| Read { key: key.clone(), version: *version };
-        let value = Value::new(vec![at as u8]).unwrap();
-        let put = tx.puts.iter().map(|key| Write { key: key.clone(), value: Some(value.clone()) });
-        let delete = tx.deletes.iter().map(|key| Write { key: key.clone(), value: None });
-        let transaction = Transaction {
-            reads: tx.reads.iter().zip(&client.seen).map(read).collect(),
-            scans: vec![],
-            writes: put.chain(delete).collect(),
-        };
-        (server, id, transaction)
+        (server, id, tx.transaction(at, &client.seen))
     }
 }
 
@@ -477,13 +468,13 @@ fn index(id: ServerId) -> usize {
 
 impl Reader {
     /// Returns true if the client has its snapshot and has not read all its keys.
-    fn is_reading(&self, snap: &Snap) -> bool {
+    pub(super) fn is_reading(&self, snap: &Snap) -> bool {
         self.snapshot.is_some() && !self.is_refused && self.seen.len() < snap.keys.len()
     }
 }
 
 impl Post {
-    fn digest(&self) -> u64 {
+    pub(super) fn digest(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
         self.hash(&mut hasher);
         hasher.finish()

@@ -1,0 +1,206 @@
+//! One member of a group: a log whose entries have terms, items, and, while it leads, a node.
+
+use crate::core::{
+    Command, CommitAnswer, Epoch, Message, Record, SegmentSummary, ServerId, Settlement, SnapshotAnswer,
+    SnapshotMessage, Vote,
+};
+use crate::model::server::Server;
+
+use super::plan::{Flaw, Plan};
+
+/// Number of members.
+pub(super) const MEMBERS: usize = 3;
+/// Number of members that are a majority.
+pub(super) const MAJORITY: usize = 2;
+/// Id of the group.
+pub(super) const GROUP: ServerId = ServerId(1);
+
+/// A member with its log and its items.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Member {
+    pub(super) server: Server,
+    /// Term of each entry, and the marks that it has.
+    pub(super) tags: Vec<Tag>,
+    /// The latest term that it knows of.
+    pub(super) term: u64,
+    /// Number of entries that it knows to be committed.
+    pub(super) committed: usize,
+    pub(super) lead: Option<Lead>,
+    pub(super) is_up: bool,
+    /// Whether its store is one of those that the group counts.
+    pub(super) has_vote: bool,
+}
+
+/// Facts about an entry besides its record.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Tag {
+    pub(super) term: u64,
+    /// The low-water marks, if the entry has these in the place of a record.
+    pub(super) marks: Option<Vec<(ServerId, u64)>>,
+}
+
+/// State of a member that believes to lead.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Lead {
+    pub(super) term: u64,
+    /// Index of the first entry of this term.
+    pub(super) first: usize,
+    /// Number of entries that each member has acknowledged to this leader.
+    pub(super) acknowledged: [usize; MEMBERS],
+    /// What waits for a round.
+    pub(super) held: Vec<Command>,
+    /// Whether a round has ended; counts only where rounds of before are believed.
+    pub(super) was_confirmed: bool,
+}
+
+/// What becomes of something that a node says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Passage {
+    Sent,
+    Held,
+    Dropped,
+}
+
+impl Member {
+    pub(super) fn new(plan: &Plan) -> Self {
+        Self {
+            server: Server::new(GROUP, &plan.base),
+            tags: vec![],
+            term: 0,
+            committed: 0,
+            lead: None,
+            is_up: true,
+            has_vote: true,
+        }
+    }
+
+    /// Record of an entry that has none.
+    pub(super) fn empty() -> Record {
+        Record::Epochs { through: Epoch(0) }
+    }
+
+    /// Appends an entry without a record.
+    pub(super) fn append(&mut self, marks: Option<Vec<(ServerId, u64)>>) {
+        self.server.log.push(Self::empty());
+        self.tags.push(Tag { term: self.term, marks });
+    }
+
+    /// Gives the records that the node has appended their term.
+    pub(super) fn tag(&mut self) {
+        let term = self.lead.as_ref().map_or(self.term, |lead| lead.term);
+        self.tags.resize(self.server.log.len(), Tag { term, marks: None });
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.tags.len()
+    }
+
+    /// Returns true if a member with this log may vote for one with the other's.
+    pub(super) fn is_at_most(&self, other: &Self) -> bool {
+        let last = |member: &Self| (member.tags.last().map_or(0, |tag| tag.term), member.len());
+        last(self) <= last(other)
+    }
+
+    /// Number of entries at the beginning that both logs have.
+    pub(super) fn common(&self, other: &[Tag]) -> usize {
+        self.tags.iter().zip(other).take_while(|(mine, others)| mine.term == others.term).count()
+    }
+
+    pub(super) fn step_down(&mut self) {
+        self.lead = None;
+        self.server.stop();
+    }
+
+    /// Crashes: the first `kept` entries that were not synced survive.
+    pub(super) fn crash(&mut self, kept: usize, persists: bool) {
+        self.server.crash(kept, persists);
+        self.tags.truncate(self.server.log.len());
+        self.committed = self.committed.min(self.len());
+        self.lead = None;
+        self.is_up = false;
+    }
+
+    /// Number of records among the first entries: the node knows nothing of marks.
+    pub(super) fn records(&self, first: usize, through: usize) -> usize {
+        through - self.tags[first..through].iter().filter(|tag| tag.marks.is_some()).count()
+    }
+
+    /// Returns true if it runs the node of a life.
+    pub(super) fn is_serving(&self) -> bool {
+        self.server.node.is_some()
+    }
+
+    /// What becomes of a command of the node that speaks to others (G6, G7).
+    pub(super) fn passage(&self, plan: &Plan, command: &Command) -> Passage {
+        let validates = !plan.has(Flaw::Unconfirmed);
+        let speaks_of_now = match command {
+            Command::Send { message: Message::Validated { vote, .. }, .. } => validates && *vote == Vote::Yes,
+            Command::Reply { answer, .. } => validates && matches!(answer, CommitAnswer::Validated(_)),
+            Command::Send { message: Message::Snapshot(SnapshotMessage::Settled { settlement, .. }), .. } => {
+                *settlement == Settlement::Settled && !plan.has(Flaw::SettledUnconfirmed)
+            }
+            Command::ReplySnapshot { answer, .. } => {
+                matches!(answer, SnapshotAnswer::Made(_)) && !plan.has(Flaw::SnapshotUnconfirmed)
+            }
+            Command::Send { message: Message::InquiryAnswer { tranx, outcome: Some(outcome) }, .. } => {
+                let given = self.server.node.as_ref().map_or(0, |node| node.tranx.coordinator.complete().last());
+                let is_later = tranx.server == GROUP && tranx.number > given && !outcome.is_commit();
+                if is_later && !plan.has(Flaw::AnswersForLaterLives) {
+                    return Passage::Dropped;
+                }
+                false
+            }
+            _ => false,
+        };
+        let was_confirmed = self.lead.as_ref().is_some_and(|lead| lead.was_confirmed);
+        let is_believed = plan.has(Flaw::ConfirmedBefore) && was_confirmed;
+        if speaks_of_now && !is_believed { Passage::Held } else { Passage::Sent }
+    }
+
+    /// Number of entries that marks allow to remove, of the first `through`.
+    pub(super) fn removable(&self, marks: &[(ServerId, u64)], through: usize) -> usize {
+        let is_complete = |(server, number)| marks.iter().any(|(of, low)| *of == server && number <= *low);
+        let is_covered = |record: &&Record| {
+            let mut summary = SegmentSummary::default();
+            summary.note(record);
+            summary.largest().all(is_complete)
+        };
+        let first = self.server.removed;
+        first + self.server.log[first..through].iter().take_while(is_covered).count()
+    }
+
+    /// Removes the entries up to `removed`, after the items have what these say.
+    pub(super) fn remove(&mut self, marks: Vec<(ServerId, u64)>, removed: usize) {
+        let mut record = self.server.gc_record.clone().unwrap_or_default();
+        record.low_water = marks;
+        for entry in &self.server.log[self.server.removed..removed] {
+            match entry {
+                Record::Reserve { through } => record.reserved_through = record.reserved_through.max(*through),
+                Record::Epochs { through } => record.epochs_through = record.epochs_through.max(*through),
+                _ => {}
+            }
+        }
+        self.server.persisted = self.server.items.clone();
+        self.server.gc_record = Some(record);
+        self.server.removed = removed;
+    }
+
+    /// Takes over the items of `from`, and with them what it has removed.
+    pub(super) fn install(&mut self, from: &Server) {
+        self.server.items = from.items.clone();
+        self.server.persisted = from.items.clone();
+        self.begin_at(from);
+    }
+
+    /// Takes over what `from` has removed.
+    pub(super) fn begin_at(&mut self, from: &Server) {
+        self.server.gc_record = from.gc_record.clone();
+        self.server.removed = from.removed;
+    }
+}
+
+impl Lead {
+    pub(super) fn new(term: u64, first: usize) -> Self {
+        Self { term, first, acknowledged: [0; MEMBERS], held: vec![], was_confirmed: false }
+    }
+}

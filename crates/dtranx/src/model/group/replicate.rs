@@ -1,0 +1,268 @@
+//! What passes between the members of a group: votes, batches, rounds, marks and items.
+
+use super::{
+    member::{GROUP, Lead, MAJORITY, MEMBERS, Member},
+    plan::{Flaw, Plan},
+    state::{Action, State},
+};
+use crate::core::{Input, ServerId};
+
+impl State {
+    /// Elections that Raft allows now.
+    pub(super) fn elections(&self, plan: &Plan) -> Vec<Action> {
+        let may_stand = |at: &usize| plan.candidates.is_empty() || plan.candidates.contains(at);
+        let pairs = (0..MEMBERS).filter(may_stand).flat_map(|candidate| {
+            (0..MEMBERS).filter(move |voter| *voter != candidate).map(move |voter| (candidate, voter))
+        });
+        let may_win = |(candidate, voter): &(usize, usize)| {
+            let (one, other) = (&self.members[*candidate], &self.members[*voter]);
+            let leads = one.lead.as_ref().is_some_and(|lead| lead.term >= self.term());
+            let count = [one, other].into_iter().all(|member| member.is_up && member.has_vote);
+            count && !leads && other.is_at_most(one)
+        };
+        pairs.filter(may_win).map(|(candidate, voter)| Action::Elect { candidate, voter }).collect()
+    }
+
+    /// The latest term that any member knows of.
+    pub(super) fn term(&self) -> u64 {
+        self.members.iter().map(|member| member.term).max().unwrap_or(0)
+    }
+
+    pub(super) fn elect(&mut self, plan: &Plan, candidate: usize, voter: usize) {
+        let term = self.members[candidate].term.max(self.members[voter].term) + 1;
+        for at in [candidate, voter] {
+            let member = &mut self.members[at];
+            member.term = term;
+            if member.lead.is_some() {
+                member.step_down();
+            }
+        }
+        let member = &mut self.members[candidate];
+        member.lead = Some(Lead::new(term, member.len()));
+        member.append(None);
+        if plan.has(Flaw::BeginsBeforeFirstEntry) {
+            self.begin(plan, candidate);
+        }
+    }
+
+    /// Returns true if a member would take a batch of another one.
+    pub(super) fn would_take(&self, plan: &Plan, from: usize, to: usize) -> bool {
+        let (leader, follower) = (&self.members[from], &self.members[to]);
+        let Some(lead) = &leader.lead else { return false };
+        let is_old = follower.term > lead.term;
+        let accepts = !is_old || plan.has(Flaw::OldTermAccepted) && follower.lead.is_none();
+        from != to && leader.is_up && follower.is_up && accepts
+    }
+
+    /// Returns true if a member would take a batch of another one, and is not cut off from it.
+    fn may_reach(&self, plan: &Plan, from: usize, to: usize) -> bool {
+        let is_first = self.members[from].lead.as_ref().is_some_and(|lead| lead.term == 1);
+        self.would_take(plan, from, to) && !(is_first && plan.cut_off == Some(to))
+    }
+
+    /// Batches that would change something.
+    pub(super) fn batches(&self, plan: &Plan) -> Vec<Action> {
+        let mut actions = Vec::new();
+        for from in 0..MEMBERS {
+            for to in (0..MEMBERS).filter(|to| self.may_reach(plan, from, *to)) {
+                let (leader, follower) = (&self.members[from], &self.members[to]);
+                let Some(lead) = &leader.lead else { continue };
+                let has_all = follower.tags == leader.tags && lead.acknowledged[to] == leader.len();
+                let knows_commit = plan.budget.collections == 0 || follower.committed >= leader.committed;
+                if !has_all || !knows_commit || follower.term < lead.term {
+                    actions.push(Action::Replicate { from, to });
+                }
+            }
+        }
+        actions
+    }
+
+    /// A follower takes a batch, has it synced, and is counted.
+    pub(super) fn deliver(&mut self, plan: &Plan, from: usize, to: usize, entries: usize) {
+        let leader = self.members[from].clone();
+        let Some(lead) = &leader.lead else { return };
+        let follower = &mut self.members[to];
+        follower.term = follower.term.max(lead.term);
+        if follower.lead.is_some() {
+            follower.step_down();
+        }
+        let needs_items = follower.len() < leader.server.removed;
+        let same = follower.common(&leader.tags[..entries]);
+        let conflicts = same < entries && same < follower.len();
+        let cuts = conflicts || plan.has(Flaw::CutsWithoutConflict);
+        if cuts && same < follower.committed {
+            self.fail(plan, format!("member {to} voids entry {same}, which is committed"));
+        }
+        let follower = &mut self.members[to];
+        if cuts || entries > follower.len() {
+            follower.tags = leader.tags[..entries].to_vec();
+            follower.server.log = leader.server.log[..entries].to_vec();
+        }
+        if needs_items && plan.has(Flaw::RemovedWithoutItems) {
+            follower.begin_at(&leader.server);
+        } else if needs_items {
+            follower.install(&leader.server);
+        }
+        follower.server.durable = follower.len();
+        follower.committed = follower.committed.max(leader.committed.min(entries)).min(follower.len());
+        if let Some(lead) = &mut self.members[from].lead {
+            lead.acknowledged[to] = lead.acknowledged[to].max(entries);
+        }
+        self.advance(plan, from);
+    }
+
+    /// Counts what a leader's log and the acknowledgements say, and lets its node go on.
+    pub(super) fn advance(&mut self, plan: &Plan, at: usize) {
+        let votes: Vec<bool> = self.members.iter().map(|member| member.has_vote).collect();
+        let member = &mut self.members[at];
+        let durable = member.server.durable;
+        let Some(lead) = &mut member.lead else { return };
+        lead.acknowledged[at] = if plan.has(Flaw::CountsUnsynced) { member.tags.len() } else { durable };
+        let has = |entries: usize| {
+            let counted = lead.acknowledged.iter().zip(&votes).filter(|(acked, votes)| **votes && **acked >= entries);
+            counted.count() >= MAJORITY && member.tags[entries - 1].term == lead.term
+        };
+        let committed = (member.committed + 1..=member.tags.len()).rev().find(|entries| has(*entries));
+        let first = lead.first;
+        member.committed = committed.unwrap_or(member.committed);
+        let through = if plan.has(Flaw::OwnSync) { durable } else { member.committed.min(durable) };
+        if through <= first {
+            return;
+        }
+        if !member.is_serving() {
+            return self.begin(plan, at);
+        }
+        let records = member.records(first, through);
+        self.act(plan, at, through);
+        self.report(plan, at, records);
+    }
+
+    /// A life begins: the node recovers from the log, up to the first entry of its term.
+    pub(super) fn begin(&mut self, plan: &Plan, at: usize) {
+        let through = self.members[at].len();
+        if through < self.acted.len() && self.members[at].term == self.term() {
+            self.fail(plan, format!("member {at} leads without entries that were acted on"));
+        }
+        self.act(plan, at, through);
+        let (mut out, mut applied) = (vec![], vec![]);
+        self.members[at].server.start(&plan.base, &mut out, &mut applied);
+        self.hear(plan, at, out, applied);
+    }
+
+    /// Notes that a member acts on the first entries of its log as committed.
+    pub(super) fn act(&mut self, plan: &Plan, at: usize, through: usize) {
+        let terms: Vec<u64> = self.members[at].tags[..through].iter().map(|tag| tag.term).collect();
+        for (index, term) in terms.into_iter().enumerate() {
+            match self.acted.get(index) {
+                Some(acted) if *acted != term => {
+                    self.fail(plan, format!("entry {index} is acted on in terms {acted} and {term}"));
+                }
+                Some(_) => {}
+                None => self.acted.push(term),
+            }
+        }
+    }
+
+    /// Notes that a step has gone wrong. A flaw has to show in what clients and items have.
+    fn fail(&mut self, plan: &Plan, what: String) {
+        if plan.flaw.is_none() {
+            self.broken = Some(what);
+        }
+    }
+
+    /// A follower applies the first entries of its log.
+    pub(super) fn apply(&mut self, plan: &Plan, at: usize, through: usize) {
+        let mut applied = vec![];
+        let member = &mut self.members[at];
+        let through = through.max(member.server.removed).min(member.len());
+        drop(member.server.replay(&plan.base, through, &mut applied));
+        if !plan.has(Flaw::AppliesAll) {
+            self.act(plan, at, through);
+            self.note(applied);
+        }
+    }
+
+    /// Returns true if a majority would confirm the term of a leader.
+    pub(super) fn is_confirmed(&self, at: usize) -> bool {
+        let Some(lead) = &self.members[at].lead else { return false };
+        let confirms = |member: &&Member| member.is_up && member.has_vote && member.term <= lead.term;
+        self.members.iter().filter(confirms).count() >= MAJORITY
+    }
+
+    /// A round ends: what waited for it leaves.
+    pub(super) fn confirm(&mut self, plan: &Plan, at: usize) {
+        let Some(lead) = &mut self.members[at].lead else { return };
+        lead.was_confirmed = plan.has(Flaw::ConfirmedBefore);
+        let (term, held) = (lead.term, std::mem::take(&mut lead.held));
+        for member in self.members.iter_mut().filter(|member| member.is_up && member.term < term) {
+            member.term = term;
+            if member.lead.is_some() {
+                member.step_down();
+            }
+        }
+        for command in held {
+            self.spread(at, command);
+        }
+    }
+
+    /// Returns true if a store without a vote has all that the group has, and a majority of the
+    /// others too.
+    pub(super) fn may_be_admitted(&self, at: usize) -> bool {
+        let store = &self.members[at];
+        let leads = |member: &&Member| member.is_serving() && member.term == self.term();
+        let Some(leader) = self.members.iter().find(leads) else { return false };
+        let has_all = |member: &Member| member.tags == leader.tags && member.server.durable == member.len();
+        let is_whole = self.members.iter().all(|member| member.is_up && has_all(member) && member.term == leader.term);
+        !store.has_vote && is_whole && leader.committed == leader.len()
+    }
+
+    /// A leader tells others what is complete, and appends its marks.
+    pub(super) fn mark(&mut self, plan: &Plan, at: usize) {
+        self.budget.marks = self.budget.marks.saturating_sub(1);
+        self.on(plan, at, Input::CollectGarbage);
+        // The node's own collection waits for the marks to be committed, and so never goes on.
+        self.members[at].server.chores.clear();
+        let marks = self.marks(at);
+        self.members[at].append(marks);
+    }
+
+    fn marks(&self, at: usize) -> Option<Vec<(ServerId, u64)>> {
+        let node = self.node(at)?;
+        let low_water = |server| (server, node.tranx.participant.low_water(server));
+        Some([GROUP, self.other.id].map(low_water).to_vec())
+    }
+
+    /// What a member may remove now, if that is anything.
+    pub(super) fn removal(&self, plan: &Plan, at: usize) -> Option<Removal> {
+        let member = &self.members[at];
+        let first = member.server.removed;
+        let known = member.committed.min(member.server.durable);
+        let removal = if plan.has(Flaw::MarksNotInLog) {
+            let leader = (0..MEMBERS).find(|from| self.would_take(plan, *from, at) && self.node(*from).is_some())?;
+            let marks = self.marks(leader)?;
+            Removal { removed: member.removable(&marks, member.len()), marks, applied: known }
+        } else {
+            let last = (first..known).rev().find(|index| member.tags[*index].marks.is_some())?;
+            let marks = member.tags[last].marks.clone()?;
+            Removal { removed: member.removable(&marks, last), marks, applied: last }
+        };
+        (removal.removed > first).then_some(removal)
+    }
+
+    pub(super) fn collect(&mut self, plan: &Plan, at: usize) {
+        let Some(Removal { marks, applied, removed }) = self.removal(plan, at) else { return };
+        if !self.members[at].is_serving() {
+            self.apply(plan, at, applied);
+        }
+        self.members[at].remove(marks, removed);
+    }
+}
+
+/// Entries that a member may remove.
+pub(super) struct Removal {
+    marks: Vec<(ServerId, u64)>,
+    /// Number of entries that are applied before.
+    applied: usize,
+    /// Number of entries that are removed then.
+    removed: usize,
+}

@@ -1,0 +1,475 @@
+//! [`State`] of a group, of the server beside it and of the clients, and the steps from one state
+//! to the next.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{
+    member::{MEMBERS, Member, Passage},
+    plan::{Budget, Flaw, Plan},
+};
+use crate::core::{
+    Again, ClientId, Command, CommitAnswer, Input, MessageId, Node, ServerId, SnapshotAnswer, TranxId, Write,
+};
+use crate::model::{
+    server::Server,
+    state::{Client, Post, Reader},
+};
+
+/// Index of the server beside the group; smaller ones are members.
+pub(super) const OTHER: usize = MEMBERS;
+
+/// State of everything, with what is left of the budgets.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct State {
+    pub(super) members: Vec<Member>,
+    pub(super) other: Server,
+    /// Messages under way between the group and the other server, by their digests.
+    pub(super) network: BTreeMap<u64, Post>,
+    pub(super) clients: Vec<Client>,
+    pub(super) readers: Vec<Reader>,
+    /// Transactions that were applied anywhere, with the index of each in the plan.
+    pub(super) applied: BTreeMap<TranxId, usize>,
+    /// Terms of the entries that a member has acted on as committed.
+    pub(super) acted: Vec<u64>,
+    /// What went wrong in a step.
+    pub(super) broken: Option<String>,
+    pub(super) budget: Budget,
+}
+
+/// A step. Clients are given by their index, and so are members; [`OTHER`] is the server beside
+/// them.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Action {
+    Read {
+        client: usize,
+        at: usize,
+    },
+    Commit {
+        client: usize,
+        at: usize,
+    },
+    AskSnapshot {
+        reader: usize,
+        at: usize,
+    },
+    ReadSnapshot {
+        reader: usize,
+        at: usize,
+    },
+    Deliver(Post, usize),
+    /// The other server's log is durable.
+    Flush,
+    /// A member's log is durable.
+    Sync(usize),
+    /// A follower has the leader's log, durably, and the leader counts it.
+    Replicate {
+        from: usize,
+        to: usize,
+    },
+    /// A batch that a leader sent earlier arrives: its first `entries`.
+    Late {
+        from: usize,
+        to: usize,
+        entries: usize,
+    },
+    /// Two members elect one of them.
+    Elect {
+        candidate: usize,
+        voter: usize,
+    },
+    /// A majority confirms the leader's term.
+    Confirm(usize),
+    Tick(usize),
+    Crash {
+        at: usize,
+        kept: usize,
+        persists: bool,
+    },
+    Restart(usize),
+    LoseDisk(usize),
+    /// A member's log loses what was synced, from an entry on.
+    Damage {
+        at: usize,
+        from: usize,
+    },
+    /// A store that has caught up gets a vote.
+    Admit(usize),
+    /// A leader appends the low-water marks.
+    Mark(usize),
+    /// A member removes what marks cover.
+    Collect(usize),
+}
+
+impl State {
+    /// First state: the first member leads, its life has begun, and the first transactions are
+    /// over.
+    pub(super) fn new(plan: &Plan) -> Self {
+        let mut state = Self {
+            members: vec![Member::new(plan); MEMBERS],
+            other: Server::new(ServerId(2), &plan.base),
+            network: BTreeMap::new(),
+            clients: vec![Client::default(); plan.base.txs.len()],
+            readers: vec![Reader::default(); plan.base.snaps.len()],
+            applied: BTreeMap::new(),
+            acted: vec![],
+            broken: None,
+            budget: Budget { elections: 1, ..plan.budget },
+        };
+        let (mut out, mut applied) = (vec![], vec![]);
+        state.other.start(&plan.base, &mut out, &mut applied);
+        state.take(plan, &Action::Flush);
+        state.take(plan, &Action::Elect { candidate: 0, voter: 1 });
+        state.come_to_silence(plan);
+        for client in 0..plan.base.before {
+            let at = state.first_node(plan.base.txs[client].coordinator);
+            for _ in &plan.base.txs[client].reads {
+                let at = state.first_node(plan.base.partition().server_of(&plan.base.txs[client].reads[0]));
+                state.take(plan, &Action::Read { client, at });
+            }
+            state.take(plan, &Action::Commit { client, at });
+            state.come_to_silence(plan);
+        }
+        for reader in 0..plan.base.snaps_before {
+            let at = state.first_node(plan.base.snaps[reader].maker);
+            state.take(plan, &Action::AskSnapshot { reader, at });
+            state.come_to_silence(plan);
+        }
+        // A member that is cut off has heard of the leader.
+        let term = state.term();
+        state.members.iter_mut().for_each(|member| member.term = term);
+        state.budget = plan.budget;
+        state
+    }
+
+    fn come_to_silence(&mut self, plan: &Plan) {
+        while let Some(action) = self.busy(plan).into_iter().next() {
+            self.take(plan, &action);
+        }
+    }
+
+    fn first_node(&self, server: ServerId) -> usize {
+        self.nodes(server).next().unwrap_or(OTHER)
+    }
+
+    /// Places where the node of a server runs: several of the group's members may believe to lead.
+    pub(super) fn nodes(&self, server: ServerId) -> impl Iterator<Item = usize> {
+        let all = if server == self.other.id { OTHER..OTHER + 1 } else { 0..MEMBERS };
+        all.filter(move |at| self.node(*at).is_some())
+    }
+
+    pub(super) fn node(&self, at: usize) -> Option<&Node> {
+        self.members.get(at).map_or(&self.other, |member| &member.server).node.as_ref()
+    }
+
+    pub(super) fn server_mut(&mut self, at: usize) -> &mut Server {
+        self.members.get_mut(at).map_or(&mut self.other, |member| &mut member.server)
+    }
+
+    /// Steps that go on by themselves.
+    pub(super) fn busy(&self, plan: &Plan) -> Vec<Action> {
+        let mut actions = Vec::new();
+        for post in self.network.values() {
+            actions.extend(self.nodes(post.to).map(|at| Action::Deliver(post.clone(), at)));
+        }
+        if self.other.durable < self.other.log.len() {
+            actions.push(Action::Flush);
+        }
+        let synced = |member: &Member| member.server.durable == member.len();
+        let unsynced = (0..MEMBERS).filter(|at| self.members[*at].is_up && !synced(&self.members[*at]));
+        actions.extend(unsynced.map(Action::Sync));
+        actions.extend(self.batches(plan));
+        let confirmed = |at: &usize| {
+            let held = self.members[*at].lead.as_ref().is_some_and(|lead| !lead.held.is_empty());
+            let is_early = plan.has(Flaw::ConfirmedBefore) && self.node(*at).is_some();
+            (held || is_early && !self.is_believed(*at)) && self.is_confirmed(*at)
+        };
+        actions.extend((0..MEMBERS).filter(confirmed).map(Action::Confirm));
+        actions
+    }
+
+    /// Returns true if a round of this leader has ended, and is believed for good.
+    fn is_believed(&self, at: usize) -> bool {
+        self.members[at].lead.as_ref().is_some_and(|lead| lead.was_confirmed)
+    }
+
+    /// Steps that clients may take.
+    pub(super) fn asked(&self, plan: &Plan) -> Vec<Action> {
+        let mut actions = Vec::new();
+        for (client, tx) in plan.base.txs.iter().enumerate() {
+            let state = &self.clients[client];
+            let may_begin = tx.after.is_none_or(|before| self.clients[before].answer.is_some());
+            let is_seen = tx.sees.is_none_or(|before| self.applied.values().any(|applied| *applied == before));
+            if state.sent_as.is_some() || !may_begin || !is_seen {
+                continue;
+            }
+            if let Some(key) = tx.reads.get(state.seen.len()) {
+                let holder = plan.base.partition().server_of(key);
+                actions.extend(self.nodes(holder).map(|at| Action::Read { client, at }));
+            } else {
+                let at = self.nodes(tx.coordinator).filter(|at| self.serves(*at));
+                actions.extend(at.map(|at| Action::Commit { client, at }));
+            }
+        }
+        for (reader, snap) in plan.base.snaps.iter().enumerate() {
+            let state = &self.readers[reader];
+            let may_begin = snap.after.is_none_or(|before| self.clients[before].answer.is_some());
+            if state.asked_as.is_none() && may_begin {
+                let at = self.nodes(snap.maker).filter(|at| self.serves(*at));
+                actions.extend(at.map(|at| Action::AskSnapshot { reader, at }));
+            } else if state.is_reading(snap) {
+                let holder = plan.base.partition().server_of(&snap.keys[state.seen.len()]);
+                actions.extend(self.nodes(holder).map(|at| Action::ReadSnapshot { reader, at }));
+            }
+        }
+        actions
+    }
+
+    fn serves(&self, at: usize) -> bool {
+        self.node(at).is_some_and(|node| node.incarnation().is_some())
+    }
+
+    /// Timers that may go off.
+    pub(super) fn ticks(&self) -> Vec<Action> {
+        let is_due = |at: &usize| self.node(*at).is_some_and(|node| node.next_deadline_ms().is_some());
+        (0..=OTHER).filter(is_due).map(Action::Tick).collect()
+    }
+
+    /// Faults, elections and maintenance that the budgets allow.
+    pub(super) fn faults(&self, plan: &Plan) -> Vec<Action> {
+        let (mut actions, budget) = (Vec::new(), &self.budget);
+        if budget.elections > 0 {
+            actions.extend(self.elections(plan));
+        }
+        if budget.early_ticks > 0 {
+            actions.extend(self.ticks());
+        }
+        for (at, member) in self.members.iter().enumerate() {
+            if !member.is_up {
+                actions.push(Action::Restart(at));
+                continue;
+            }
+            if budget.crashes > 0 && plan.crash_only.is_none_or(|only| only == at) {
+                let all = 0..=member.len() - member.server.durable;
+                let persists = [false, true].into_iter().take(1 + usize::from(member.server.has_unpersisted()));
+                let crash = |kept| persists.clone().map(move |persists| Action::Crash { at, kept, persists });
+                actions.extend(all.flat_map(crash));
+            }
+            if budget.lost_disks > 0 && member.has_vote {
+                actions.push(Action::LoseDisk(at));
+            }
+            if budget.damages > 0 && member.has_vote {
+                actions.extend((0..member.server.durable).map(|from| Action::Damage { at, from }));
+            }
+            if self.may_be_admitted(at) {
+                actions.push(Action::Admit(at));
+            }
+            if budget.marks > 0 && member.is_serving() {
+                actions.push(Action::Mark(at));
+            }
+            if budget.collections > 0 && self.removal(plan, at).is_some() {
+                actions.push(Action::Collect(at));
+            }
+            if let Some(lead) = member.lead.as_ref().filter(|_| budget.late > 0) {
+                let others = (0..MEMBERS).filter(|to| self.would_take(plan, at, *to));
+                let late =
+                    |to| (lead.first + 1..member.len()).map(move |entries| Action::Late { from: at, to, entries });
+                actions.extend(others.flat_map(late));
+            }
+        }
+        actions
+    }
+
+    /// Takes one step; a fault is taken from its budget.
+    pub(super) fn take(&mut self, plan: &Plan, action: &Action) {
+        match action.clone() {
+            Action::Read { client, at } => self.read(plan, client, at),
+            Action::Commit { client, at } => self.commit(plan, client, at),
+            Action::AskSnapshot { reader, at } => self.ask_snapshot(plan, reader, at),
+            Action::ReadSnapshot { reader, at } => self.read_snapshot(plan, reader, at),
+            Action::Deliver(post, at) => {
+                self.network.remove(&post.digest());
+                self.on(plan, at, Input::Receive { from: post.from, message: post.message });
+            }
+            Action::Flush => {
+                self.other.durable = self.other.log.len();
+                self.report(plan, OTHER, self.other.durable);
+            }
+            Action::Sync(at) => {
+                let member = &mut self.members[at];
+                member.server.durable = member.len();
+                self.advance(plan, at);
+            }
+            Action::Replicate { from, to } => {
+                let entries = self.members[from].len();
+                self.deliver(plan, from, to, entries);
+            }
+            Action::Late { from, to, entries } => {
+                self.budget.late -= 1;
+                self.deliver(plan, from, to, entries);
+            }
+            Action::Elect { candidate, voter } => {
+                self.budget.elections -= 1;
+                self.elect(plan, candidate, voter);
+            }
+            Action::Confirm(at) => self.confirm(plan, at),
+            Action::Tick(at) => {
+                self.budget.early_ticks = self.budget.early_ticks.saturating_sub(u8::from(!self.busy(plan).is_empty()));
+                self.on(plan, at, Input::Tick);
+            }
+            Action::Crash { at, kept, persists } => {
+                self.budget.crashes -= 1;
+                self.members[at].crash(kept, persists);
+            }
+            Action::Restart(at) => {
+                self.members[at].is_up = true;
+                let member = &self.members[at];
+                let through = if plan.has(Flaw::AppliesAll) { member.len() } else { member.committed };
+                self.apply(plan, at, through);
+            }
+            Action::LoseDisk(at) => {
+                self.budget.lost_disks -= 1;
+                self.members[at] = Member { has_vote: plan.has(Flaw::EmptyDiskVotes), ..Member::new(plan) };
+            }
+            Action::Damage { at, from } => {
+                self.budget.damages -= 1;
+                if plan.has(Flaw::DamageTakenForTorn) {
+                    let member = &mut self.members[at];
+                    member.crash(0, true);
+                    member.server.durable = from;
+                    member.crash(0, true);
+                } else {
+                    self.members[at] = Member { has_vote: false, ..Member::new(plan) };
+                }
+            }
+            Action::Admit(at) => self.members[at].has_vote = true,
+            Action::Mark(at) => self.mark(plan, at),
+            Action::Collect(at) => {
+                self.budget.collections -= 1;
+                self.collect(plan, at);
+            }
+        }
+    }
+
+    /// Gives a node an event.
+    pub(super) fn on(&mut self, plan: &Plan, at: usize, input: Input) {
+        let (mut out, mut applied) = (vec![], vec![]);
+        self.server_mut(at).on(input, &mut out, &mut applied);
+        self.hear(plan, at, out, applied);
+    }
+
+    /// Tells a node that the first entries of its log are durable.
+    pub(super) fn report(&mut self, plan: &Plan, at: usize, through: usize) {
+        let (mut out, mut applied) = (vec![], vec![]);
+        self.server_mut(at).report(through, &mut out, &mut applied);
+        self.hear(plan, at, out, applied);
+    }
+
+    /// Carries out what a node wants sent, or holds it back, and notes what it has applied.
+    pub(super) fn hear(&mut self, plan: &Plan, at: usize, out: Vec<Command>, applied: Vec<(TranxId, Vec<Write>)>) {
+        if let Some(member) = self.members.get_mut(at) {
+            member.tag();
+        }
+        self.note(applied);
+        for command in out {
+            match self.members.get(at).map_or(Passage::Sent, |member| member.passage(plan, &command)) {
+                Passage::Sent => self.spread(at, command),
+                Passage::Held => {
+                    if let Some(lead) = &mut self.members[at].lead {
+                        lead.held.push(command);
+                    }
+                }
+                Passage::Dropped => {}
+            }
+        }
+    }
+
+    /// Lets something that a node says reach the network, or a client.
+    pub(super) fn spread(&mut self, at: usize, command: Command) {
+        let from = self.server_mut(at).id;
+        match command {
+            Command::Send { to, message } => {
+                let post = Post { from, to, message };
+                self.network.insert(post.digest(), post);
+            }
+            Command::Reply { client, answer, .. } => {
+                let asked = |other: &&mut Client| other.sent_as == Some(client) && other.answer.is_none();
+                if let Some(client) = self.clients.iter_mut().find(asked) {
+                    client.answer = Some(answer);
+                }
+            }
+            Command::ReplySnapshot { client, answer, .. } => {
+                let unanswered = |reader: &&mut Reader| reader.snapshot.is_none() && !reader.is_refused;
+                let asked = |other: &&mut Reader| other.asked_as == Some(client) && unanswered(other);
+                match (self.readers.iter_mut().find(asked), answer) {
+                    (Some(reader), SnapshotAnswer::Made(epoch)) => reader.snapshot = Some(epoch),
+                    (Some(reader), SnapshotAnswer::Refused(_)) => reader.is_refused = true,
+                    (None, _) => {}
+                }
+            }
+            _ => {}
+        }
+    }
+
+    pub(super) fn note(&mut self, applied: Vec<(TranxId, Vec<Write>)>) {
+        for (tranx, writes) in applied {
+            let first_byte = writes.iter().find_map(|write| write.value.as_ref()).map(|value| value.as_bytes()[0]);
+            self.applied.extend(first_byte.map(|number| (tranx, usize::from(number))));
+        }
+    }
+
+    /// Indices of the answered transactions, and of the snapshots that were made, which follow.
+    fn answered(&self) -> BTreeSet<usize> {
+        let clients = self.clients.iter().map(|client| client.answer.is_some());
+        let readers = self.readers.iter().map(|reader| reader.snapshot.is_some());
+        clients.chain(readers).enumerate().filter(|(_, is_answered)| *is_answered).map(|(at, _)| at).collect()
+    }
+
+    fn read(&mut self, plan: &Plan, client: usize, at: usize) {
+        if self.clients[client].seen.is_empty() {
+            self.clients[client].after = self.answered();
+        }
+        let key = &plan.base.txs[client].reads[self.clients[client].seen.len()];
+        let version = self.server_mut(at).items.get(key).map(|item| item.version);
+        self.clients[client].seen.push(version);
+    }
+
+    fn commit(&mut self, plan: &Plan, client: usize, at: usize) {
+        let tx = &plan.base.txs[client];
+        if tx.reads.is_empty() {
+            self.clients[client].after = self.answered();
+        }
+        let Some(incarnation) = self.node(at).and_then(Node::incarnation) else { return };
+        let id = ClientId { incarnation, number: client as u64 };
+        self.clients[client].sent_as = Some(id);
+        let transaction = tx.transaction(client, &self.clients[client].seen);
+        let again = Again { waited_ms: 0, keeps: false, kept: None };
+        self.on(plan, at, Input::ClientConnected { client: id });
+        self.on(plan, at, Input::Commit { client: id, message: MessageId(1), transaction, again });
+    }
+
+    fn ask_snapshot(&mut self, plan: &Plan, reader: usize, at: usize) {
+        let Some(incarnation) = self.node(at).and_then(Node::incarnation) else { return };
+        let client = ClientId { incarnation, number: 100 + reader as u64 };
+        self.readers[reader] = Reader { asked_as: Some(client), after: self.answered(), ..Reader::default() };
+        self.on(plan, at, Input::ClientConnected { client });
+        self.on(plan, at, Input::Snapshot { client, message: MessageId(1) });
+    }
+
+    fn read_snapshot(&mut self, plan: &Plan, reader: usize, at: usize) {
+        let state = &self.readers[reader];
+        let (Some(epoch), key) = (state.snapshot, &plan.base.snaps[reader].keys[state.seen.len()]) else { return };
+        // A server refuses the epoch that it is in, and later ones.
+        let is_over = self.node(at).is_some_and(|node| epoch < node.tranx.epochs.now());
+        let found = self.server_mut(at).read_at(epoch, key).filter(|_| is_over);
+        match found {
+            Some(version) => self.readers[reader].seen.push(version),
+            None => self.readers[reader].is_refused = true,
+        }
+    }
+
+    /// Returns true if a transaction is refused and applied nevertheless.
+    pub(super) fn is_contradicted(&self) -> bool {
+        let refused = |at: &usize| matches!(self.clients[*at].answer, Some(CommitAnswer::Refused(_)));
+        self.applied.values().any(refused)
+    }
+}
