@@ -67,6 +67,10 @@ pub(super) enum Flaw {
     DamageTakenForTorn,
     /// G10: a member with an empty folder keeps its vote.
     EmptyDiskVotes,
+    /// G10: a store without a vote counts in rounds.
+    EmptyDiskConfirms,
+    /// G10: a store gets a vote before it has what the group has.
+    AdmittedBehind,
     /// G11: a member goes by the leader's marks, however far it is itself.
     MarksNotInLog,
     /// G12: a follower that needs removed entries gets those that are left, without items.

@@ -183,9 +183,10 @@ impl State {
     }
 
     /// Returns true if a majority would confirm the term of a leader.
-    pub(super) fn is_confirmed(&self, at: usize) -> bool {
+    pub(super) fn is_confirmed(&self, plan: &Plan, at: usize) -> bool {
         let Some(lead) = &self.members[at].lead else { return false };
-        let confirms = |member: &&Member| member.is_up && member.has_vote && member.term <= lead.term;
+        let any = plan.has(Flaw::EmptyDiskConfirms);
+        let confirms = |member: &&Member| member.is_up && (member.has_vote || any) && member.term <= lead.term;
         self.members.iter().filter(confirms).count() >= MAJORITY
     }
 
@@ -207,8 +208,11 @@ impl State {
 
     /// Returns true if a store without a vote has all that the group has, and a majority of the
     /// others too.
-    pub(super) fn may_be_admitted(&self, at: usize) -> bool {
+    pub(super) fn may_be_admitted(&self, plan: &Plan, at: usize) -> bool {
         let store = &self.members[at];
+        if plan.has(Flaw::AdmittedBehind) {
+            return !store.has_vote;
+        }
         let leads = |member: &&Member| member.is_serving() && member.term == self.term();
         let Some(leader) = self.members.iter().find(leads) else { return false };
         let has_all = |member: &Member| member.tags == leader.tags && member.server.durable == member.len();

@@ -181,7 +181,7 @@ impl State {
         let confirmed = |at: &usize| {
             let held = self.members[*at].lead.as_ref().is_some_and(|lead| !lead.held.is_empty());
             let is_early = plan.has(Flaw::ConfirmedBefore) && self.node(*at).is_some();
-            (held || is_early && !self.is_believed(*at)) && self.is_confirmed(*at)
+            (held || is_early && !self.is_believed(*at)) && self.is_confirmed(plan, *at)
         };
         actions.extend((0..MEMBERS).filter(confirmed).map(Action::Confirm));
         actions
@@ -260,7 +260,7 @@ impl State {
             if budget.damages > 0 && member.has_vote {
                 actions.extend((0..member.server.durable).map(|from| Action::Damage { at, from }));
             }
-            if self.may_be_admitted(at) {
+            if self.may_be_admitted(plan, at) {
                 actions.push(Action::Admit(at));
             }
             if budget.marks > 0 && member.is_serving() {

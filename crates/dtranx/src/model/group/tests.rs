@@ -192,89 +192,101 @@ fn write_and_snapshot_of_the_group_with_election() {
 }
 
 #[test]
-fn own_sync_is_noticed() {
+fn flaw_own_sync_is_noticed() {
     is_noticed(with(write(), Budget { elections: 1, ..Budget::default() }), Flaw::OwnSync);
 }
 
 #[test]
-fn counts_unsynced_is_noticed() {
+fn flaw_counts_unsynced_is_noticed() {
     let budget = Budget { elections: 1, crashes: 2, collections: 1, ..Budget::default() };
     is_noticed(with(write(), budget), Flaw::CountsUnsynced);
 }
 
 #[test]
-fn old_term_accepted_is_noticed() {
+fn flaw_old_term_accepted_is_noticed() {
     is_noticed(with(write(), Budget { elections: 1, ..Budget::default() }), Flaw::OldTermAccepted);
 }
 
 #[test]
-fn begins_before_first_entry_is_noticed() {
+fn flaw_begins_before_first_entry_is_noticed() {
     let budget = Budget { elections: 2, crashes: 1, ..Budget::default() };
     is_noticed(with(write(), budget), Flaw::BeginsBeforeFirstEntry);
 }
 
 #[test]
-fn applies_all_is_noticed() {
+fn flaw_applies_all_is_noticed() {
     is_noticed(with(write(), Budget { elections: 1, crashes: 1, ..Budget::default() }), Flaw::AppliesAll);
 }
 
 #[test]
-fn unconfirmed_is_noticed() {
+fn flaw_unconfirmed_is_noticed() {
     is_noticed(transfer_and_reader(), Flaw::Unconfirmed);
 }
 
 #[test]
-fn unconfirmed_to_a_client_is_noticed() {
+fn flaw_unconfirmed_to_a_client_is_noticed() {
     is_noticed(transfer_and_reader_of_the_group(), Flaw::Unconfirmed);
 }
 
 #[test]
-fn settled_unconfirmed_is_noticed() {
+fn flaw_settled_unconfirmed_is_noticed() {
     is_noticed(write_and_snapshot(2), Flaw::SettledUnconfirmed);
 }
 
 #[test]
-fn snapshot_unconfirmed_is_noticed() {
+fn flaw_snapshot_unconfirmed_is_noticed() {
     is_noticed(write_and_snapshot(1), Flaw::SnapshotUnconfirmed);
 }
 
 #[test]
-fn confirmed_before_is_noticed() {
+fn flaw_confirmed_before_is_noticed() {
     is_noticed(transfer_and_reader(), Flaw::ConfirmedBefore);
 }
 
 #[test]
-fn answers_for_later_lives_is_noticed() {
+fn flaw_answers_for_later_lives_is_noticed() {
     let budget = Budget { elections: 1, early_ticks: 1, ..Budget::default() };
     is_noticed(with(transfer_of_the_group(), budget), Flaw::AnswersForLaterLives);
 }
 
 #[test]
-fn cuts_without_conflict_is_noticed() {
+fn flaw_cuts_without_conflict_is_noticed() {
     let budget = Budget { elections: 1, late: 1, ..Budget::default() };
     is_noticed(with(writes_without_the_last_member(), budget), Flaw::CutsWithoutConflict);
 }
 
 #[test]
-fn damage_taken_for_torn_is_noticed() {
+fn flaw_damage_taken_for_torn_is_noticed() {
     let budget = Budget { elections: 1, damages: 1, ..Budget::default() };
     is_noticed(with(writes_without_the_last_member(), budget), Flaw::DamageTakenForTorn);
 }
 
 #[test]
-fn empty_disk_votes_is_noticed() {
+fn flaw_empty_disk_votes_is_noticed() {
     let budget = Budget { elections: 1, lost_disks: 1, ..Budget::default() };
     is_noticed(with(writes_without_the_last_member(), budget), Flaw::EmptyDiskVotes);
 }
 
 #[test]
-fn marks_not_in_log_is_noticed() {
+fn flaw_empty_disk_confirms_is_noticed() {
+    let budget = Budget { elections: 1, lost_disks: 1, ..Budget::default() };
+    is_noticed(with(transfer_and_reader(), budget), Flaw::EmptyDiskConfirms);
+}
+
+#[test]
+fn flaw_admitted_behind_is_noticed() {
+    let budget = Budget { elections: 1, lost_disks: 1, ..Budget::default() };
+    is_noticed(with(writes_without_the_last_member(), budget), Flaw::AdmittedBehind);
+}
+
+#[test]
+fn flaw_marks_not_in_log_is_noticed() {
     let budget = Budget { elections: 1, late: 1, marks: 1, collections: 1, ..Budget::default() };
     is_noticed(with(transfer_without_the_last_member(), budget), Flaw::MarksNotInLog);
 }
 
 #[test]
-fn removed_without_items_is_noticed() {
+fn flaw_removed_without_items_is_noticed() {
     let budget = Budget { elections: 1, marks: 1, collections: 1, ..Budget::default() };
     is_noticed(with(writes_without_the_last_member(), budget), Flaw::RemovedWithoutItems);
 }
