@@ -1,12 +1,19 @@
 //! Explorations of a group by its rules, which must hold, and with one rule broken each, which the
 //! model must notice.
 
+use stateright::{Model, Property};
+
 use super::{
     check::explore,
+    member::Member,
     plan::{Budget, Flaw, Plan},
+    state::{Action, State},
 };
-use crate::core::ServerId;
-use crate::model::plan::{Snap, Tx, snap, tx};
+use crate::core::{CommitAnswer, ServerId};
+use crate::model::{
+    explore::explore_all,
+    plan::{Snap, Tx, snap, tx},
+};
 
 /// Explores the whole plan and fails if a property is violated.
 fn holds(plan: Plan) {
@@ -19,6 +26,40 @@ fn holds(plan: Plan) {
 fn is_noticed(plan: Plan, flaw: Flaw) {
     let report = explore(Plan { flaw: Some(flaw), ..plan });
     println!("{}", report.violation.expect("it is not noticed"));
+}
+
+/// A plan in which a state is looked for that has to be reached.
+#[derive(Clone)]
+struct Reaches {
+    plan: Plan,
+    what: fn(&State) -> bool,
+}
+
+impl Model for Reaches {
+    type State = State;
+    type Action = Action;
+
+    fn init_states(&self) -> Vec<State> {
+        self.plan.init_states()
+    }
+
+    fn actions(&self, state: &State, actions: &mut Vec<Action>) {
+        self.plan.actions(state, actions);
+    }
+
+    fn next_state(&self, state: &State, action: Action) -> Option<State> {
+        self.plan.next_state(state, action)
+    }
+
+    fn properties(&self) -> Vec<Property<Self>> {
+        vec![Property::always("in order", |model: &Self, state: &State| !(model.what)(state))]
+    }
+}
+
+/// Explores the plan and fails if no state is reached in which `what` is true.
+fn reaches(plan: Plan, what: fn(&State) -> bool) {
+    let report = explore_all(Reaches { plan, what }, |model, state| (model.what)(state).then(String::new));
+    assert!(report.violation.is_some(), "it is not reached: {report:?}");
 }
 
 fn with(plan: Plan, budget: Budget) -> Plan {
@@ -289,4 +330,47 @@ fn flaw_marks_not_in_log_is_noticed() {
 fn flaw_removed_without_items_is_noticed() {
     let budget = Budget { elections: 1, marks: 1, collections: 1, ..Budget::default() };
     is_noticed(with(writes_without_the_last_member(), budget), Flaw::RemovedWithoutItems);
+}
+
+/// The explorations that hold would hold, too, if nothing happened in them.
+#[test]
+fn write_with_election_and_lost_disk_reaches_a_vote_of_the_new_store() {
+    let plan = with(write(), Budget { elections: 1, lost_disks: 1, ..Budget::default() });
+    reaches(plan, |state| {
+        let is_new = state.budget.lost_disks == 0 && state.members.iter().all(|member| member.has_vote);
+        is_new && state.members.iter().any(|member| member.is_serving() && member.term == 2)
+    });
+}
+
+#[test]
+fn transfer_to_the_group_reaches_a_commit_by_the_next_leader() {
+    let plan = with(transfer_to_the_group(), Budget { elections: 1, ..Budget::default() });
+    reaches(plan, |state| {
+        let is_committed = matches!(state.clients[0].answer, Some(CommitAnswer::Committed(_)));
+        let serves = |member: &Member| member.is_serving() && member.term == 2 && !member.server.items.is_empty();
+        is_committed && state.members.iter().any(serves)
+    });
+}
+
+#[test]
+fn transfer_and_reader_reaches_a_validation_by_the_next_leader() {
+    reaches(transfer_and_reader(), |state| {
+        state.term() == 2 && matches!(state.clients[2].answer, Some(CommitAnswer::Validated(_)))
+    });
+}
+
+#[test]
+fn write_and_snapshot_reaches_a_read_after_an_election() {
+    reaches(write_and_snapshot(2), |state| {
+        state.term() == 2 && state.readers[1].seen.len() == 1 && state.readers[1].seen[0].is_some()
+    });
+}
+
+#[test]
+fn writes_with_marks_reach_items_that_a_follower_gets() {
+    let budget = Budget { elections: 1, marks: 1, collections: 2, ..Budget::default() };
+    reaches(with(writes_without_the_last_member(), budget), |state| {
+        let last = &state.members[2];
+        last.server.removed > 0 && !last.is_serving() && !last.server.items.is_empty()
+    });
 }
