@@ -64,6 +64,11 @@ impl Damages {
         self.more
     }
 
+    /// Number of all damages.
+    pub(crate) fn total(&self) -> u64 {
+        self.kept.len() as u64 + self.more
+    }
+
     /// Returns true if nothing is damaged.
     pub fn is_empty(&self) -> bool {
         self.kept.is_empty()

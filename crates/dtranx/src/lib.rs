@@ -19,6 +19,7 @@ pub mod client;
 pub mod cluster;
 pub mod core;
 mod damage;
+mod files;
 mod folders;
 pub mod log;
 #[cfg(test)]

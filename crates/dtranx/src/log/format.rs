@@ -132,24 +132,28 @@ pub(super) fn finish_block(buffer: &mut Vec<u8>, segment: u64, position: BlockPo
     buffer.resize(buffer.len().next_multiple_of(ALIGN_BYTES), 0);
 }
 
-/// The block at the beginning of `bytes`, if a whole one is there, and how many bytes it takes.
-pub(super) fn decode_block(bytes: &[u8], segment: u64) -> Option<(Block<'_>, usize)> {
-    let header = bytes.get(..BLOCK_HEADER_BYTES)?;
+/// Decodes the header of a block: the length of the payload, in bytes, and the block's position.
+/// `None`: no block has such a header. The checksum, which is over the payload, too, is not
+/// compared.
+pub(super) fn decode_block_header(header: &[u8; BLOCK_HEADER_BYTES]) -> Option<(usize, BlockPosition)> {
     let length = u32_at(header, 0) as usize;
     let position = BlockPosition {
         sequence: u64_at(header, 8),
         durable_below: u64_at(header, 16),
         first_sequence: u64_at(header, 24),
     };
-    // Cheap refusals first: most places that are not blocks are zeros.
-    if position.sequence >= COUNT_LIMIT
+    let is_none = position.sequence >= COUNT_LIMIT
         || position.durable_below.max(position.first_sequence) > position.sequence
-        || length == 0 && !is_seal(position)
-    {
-        return None;
-    }
+        || length == 0 && !is_seal(position);
+    (!is_none).then_some((length, position))
+}
+
+/// The block at the beginning of `bytes`, if a whole one is there, and how many bytes it takes.
+pub(super) fn decode_block(bytes: &[u8], segment: u64) -> Option<(Block<'_>, usize)> {
+    // Cheap refusals first: most places that are not blocks are zeros.
+    let (length, position) = decode_block_header(bytes.first_chunk()?)?;
     let block = bytes.get(..BLOCK_HEADER_BYTES.checked_add(length)?)?;
-    if block_checksum(segment, block) != u32_at(header, 4) {
+    if block_checksum(segment, block) != u32_at(block, 4) {
         return None;
     }
     let taken = block_bytes(length).min(bytes.len());

@@ -5,9 +5,7 @@
 //! are *behind*: what was lost may have been about the same keys. A block at the end that nothing
 //! proves to have been persisted is no damage, as for `reader`; what lies behind it is dropped.
 
-use std::fs::{self, File};
 use std::io::ErrorKind;
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use super::format::{
@@ -19,10 +17,12 @@ use super::tranx_log::RECORD_LIMIT_BYTES;
 use super::{Result, gc_log};
 use crate::core::StoreId;
 use crate::damage::{Damage, Damages};
+use crate::files::{Files, Source};
 
-/// The longest payload of a block: a record, behind others that fill a block nearly.
+/// Limit of the length of a block's payload, in bytes: a record behind others that nearly fill a
+/// block.
 const PAYLOAD_LIMIT_BYTES: usize = RECORD_LIMIT_BYTES + (128 << 10);
-/// Bytes that are looked through at once for the next whole block.
+/// Number of bytes that are compared with zeros at once.
 const WINDOW_BYTES: usize = 1 << 20;
 
 /// One thing that a survey of the log reports to its caller.
@@ -32,26 +32,26 @@ pub enum Sight<'a> {
     State(&'a [u8]),
     /// A record before which nothing is missing.
     InOrder(&'a [u8]),
-    /// A record behind a gap.
+    /// A record behind a gap: it is whole, but records before it are missing.
     Behind(&'a [u8]),
 }
 
-/// What a survey has found.
+/// Facts that a survey has found out about a log, beside its records.
 #[derive(Clone, Debug, Default)]
 pub struct Surveyed {
     /// Everything that is not as it was written.
     pub damages: Damages,
-    /// Number of segments that were found.
+    /// Number of segment files that were found.
     pub segments: usize,
-    /// Number of records in order.
+    /// Number of records that are in order.
     pub in_order: u64,
-    /// Number of records behind a gap.
+    /// Number of whole records that are behind a gap.
     pub behind: u64,
-    /// Whether records may be missing before the first one that was found.
+    /// True if records may be missing before the first one that was found.
     pub begins_late: bool,
     /// The first place at which something is missing.
     pub gap: Option<Damage>,
-    /// The store that the log belongs to, by the first file that says it.
+    /// The store that the log belongs to, according to the first file that names one.
     pub store: Option<StoreId>,
 }
 
@@ -61,18 +61,23 @@ pub type See<'a> = dyn FnMut(Sight<'_>) -> Result<(), String> + 'a;
 
 /// Reads the log in a folder. `store` is the one that it must belong to, if that is known.
 pub fn survey(folder: &Path, server: u16, store: Option<StoreId>, see: &mut See<'_>) -> Surveyed {
+    survey_files(&Files::new(folder), server, store, see)
+}
+
+fn survey_files(files: &Files<'_>, server: u16, store: Option<StoreId>, see: &mut See<'_>) -> Surveyed {
     let found = Surveyed { store, ..Surveyed::default() };
-    let mut surveyor = Surveyor { folder, server, see, found, next: None };
+    let mut surveyor = Surveyor { files, server, see, found, next: None };
     surveyor.read();
     surveyor.found
 }
 
+/// State of a survey that is under way.
 struct Surveyor<'a, 'b> {
-    folder: &'a Path,
+    files: &'a Files<'a>,
     server: u16,
     see: &'a mut See<'b>,
     found: Surveyed,
-    /// The sequence that comes next, once one is known.
+    /// Sequence of the block that comes next, once one is known.
     next: Option<u64>,
 }
 
@@ -82,7 +87,8 @@ impl Surveyor<'_, '_> {
             Ok(numbers) => numbers,
             Err(error) => {
                 self.found.begins_late = true;
-                return self.gap(Damage::of(self.folder.display(), format!("the log cannot be listed: {error}")));
+                return self
+                    .gap(Damage::of(self.files.folder().display(), format!("the log cannot be listed: {error}")));
             }
         };
         let oldest = self.gc_log();
@@ -93,7 +99,10 @@ impl Surveyor<'_, '_> {
         self.found.segments = numbers.len();
         let Some(first) = numbers.first().copied() else {
             self.found.begins_late = true;
-            return self.gap(Damage::of(self.folder.display(), "there is no segment: all records of the log are lost"));
+            return self.gap(Damage::of(
+                self.files.folder().display(),
+                "there is no segment: all records of the log are lost",
+            ));
         };
         // Nothing was ever collected if the first of all is there.
         let expected = oldest.unwrap_or(SegmentNumber(1));
@@ -117,8 +126,7 @@ impl Surveyor<'_, '_> {
 
     fn list(&self) -> std::io::Result<Vec<SegmentNumber>> {
         let mut numbers = Vec::new();
-        for entry in fs::read_dir(self.folder)? {
-            let name = entry?.file_name();
+        for name in self.files.list(self.files.folder())? {
             numbers.extend(name.to_str().and_then(SegmentNumber::from_file_name));
         }
         numbers.sort_unstable();
@@ -126,24 +134,26 @@ impl Surveyor<'_, '_> {
     }
 
     fn path(&self, number: SegmentNumber) -> PathBuf {
-        self.folder.join(number.file_name())
+        self.files.folder().join(number.file_name())
     }
 
     /// Reads the GC log. Returns the oldest segment that is needed, if it is known.
     fn gc_log(&mut self) -> Option<SegmentNumber> {
-        let path = self.folder.join(gc_log::NAME);
+        let path = self.files.folder().join(gc_log::NAME);
         let without = "which segments were removed is not known";
         let damaged = |what: String| Damage::of(path.display(), format!("{what}; {without}"));
-        let bytes = match fs::metadata(&path).map(|found| found.len()) {
-            Ok(bytes) if bytes == gc_log::FILE_BYTES => fs::read(&path),
-            Ok(bytes) => {
-                self.found.damages.push(damaged(format!("it has {bytes} bytes, not {}", gc_log::FILE_BYTES)));
+        let bytes = match self.files.open(&path) {
+            Ok(source) if source.bytes() == gc_log::FILE_BYTES => {
+                // One of its halves is enough.
+                let mut bytes = vec![0; gc_log::FILE_BYTES as usize];
+                source.window(&mut bytes, 0);
+                bytes
+            }
+            Ok(source) => {
+                let what = format!("it has {} bytes, not {}", source.bytes(), gc_log::FILE_BYTES);
+                self.found.damages.push(damaged(what));
                 return None;
             }
-            Err(error) => Err(error),
-        };
-        let bytes = match bytes {
-            Ok(bytes) => bytes,
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 self.found.damages.push(damaged("it is missing".to_owned()));
                 return None;
@@ -180,21 +190,22 @@ impl Surveyor<'_, '_> {
 
     fn segment(&mut self, number: SegmentNumber, after: Option<SegmentNumber>) {
         let path = self.path(number);
-        let mut segment = match Segment::open(&path, number) {
+        let mut segment = match Segment::open(self.files, &path, number) {
             Ok(segment) => segment,
             Err(error) => return self.gap(Damage::of(path.display(), format!("it cannot be read: {error}"))),
         };
-        if !self.header(&segment, after.is_none()) {
+        if !self.header(&mut segment, after.is_none()) {
             self.next = None;
             return;
         }
         let header = segment.header.and_then(Result::ok);
-        let cut = header.filter(|header| header.size_bytes != segment.bytes).map(|header| {
-            let what = format!("it has {} bytes, and was made with {}", segment.bytes, header.size_bytes);
-            Damage::at(path.display(), segment.bytes.min(header.size_bytes), what)
+        let bytes = segment.source.bytes();
+        let cut = header.filter(|header| header.size_bytes != bytes).map(|header| {
+            let what = format!("it has {bytes} bytes, and was made with {}", header.size_bytes);
+            Damage::at(path.display(), bytes.min(header.size_bytes), what)
         });
         let first = segment.first_sequence();
-        let until = after.and_then(|after| Segment::open(&self.path(after), after).ok()?.first_sequence());
+        let until = after.and_then(|after| Segment::open(self.files, &self.path(after), after).ok()?.first_sequence());
         let mut at = HEADER_BYTES as u64;
         let mut sequence = match (first, self.next) {
             (Some(first), Some(next)) if first < next => {
@@ -234,25 +245,26 @@ impl Surveyor<'_, '_> {
     }
 
     /// Checks a segment's header. Returns false if nothing in the segment is to be read.
-    fn header(&mut self, segment: &Segment, is_last: bool) -> bool {
-        let shown = segment.path.display();
-        let header = match segment.header {
+    fn header(&mut self, segment: &mut Segment, is_last: bool) -> bool {
+        let shown = segment.path.display().to_string();
+        let header = segment.header;
+        let header = match header {
             Some(Ok(header)) => header,
             Some(Err(BadHeader::Version(found))) => {
                 let what = format!("it has format version {found}; this version reads {FORMAT_VERSION}");
-                self.gap(Damage::at(shown, 0, what));
+                self.gap(Damage::at(&shown, 0, what));
                 return false;
             }
             // Its blocks say whose they are no less: their checksums have the segment's number.
             Some(Err(BadHeader::Torn)) | None if segment.has_blocks() => {
-                self.found.damages.push(Damage::at(shown, 0, "its header is damaged; its blocks are read"));
+                self.found.damages.push(Damage::at(&shown, 0, "its header is damaged; its blocks are read"));
                 return true;
             }
             // Its making was interrupted.
             _ if is_last && segment.is_blank() => return false,
             _ => {
                 self.gap(Damage::at(
-                    shown,
+                    &shown,
                     0,
                     "its header is damaged, and no block in it is whole: its records are lost",
                 ));
@@ -260,18 +272,18 @@ impl Surveyor<'_, '_> {
             }
         };
         if !self.owns(header.owner) {
-            self.gap(Damage::at(shown, 0, foreign(header.owner)));
+            self.gap(Damage::at(&shown, 0, foreign(header.owner)));
             return false;
         }
         if header.number != segment.number.0 {
-            self.gap(Damage::at(shown, 0, format!("its header is that of segment {}", header.number)));
+            self.gap(Damage::at(&shown, 0, format!("its header is that of segment {}", header.number)));
             return false;
         }
         true
     }
 
-    /// The block `sequence` should be at `at`, and is not. Returns true if something shows that it
-    /// had been persisted: then its records are lost.
+    /// Handles that block `sequence` should be at `at`, and is not. Returns true if something shows
+    /// that it had been persisted, or may have been: then its records are lost.
     fn not_there(
         &mut self,
         segment: &mut Segment,
@@ -284,9 +296,7 @@ impl Surveyor<'_, '_> {
         // A segment behind this one whose first block is not known has none, or is damaged itself.
         let proof = match until {
             Some(until) => Some((format!("the next segment begins with block {until}"), Some(until))),
-            None => segment
-                .find_block(at, |block| block.position.durable_below > sequence)
-                .map(|(later, _)| (format!("the block at offset {later} says that it had been persisted"), None)),
+            None => segment.proof_of(at, sequence).map(|proof| (proof, None)),
         };
         let Some((proof, until)) = proof else {
             self.next = if is_followed { None } else { Some(sequence) };
@@ -346,107 +356,125 @@ fn foreign(owner: Owner) -> String {
 struct Segment {
     path: PathBuf,
     number: SegmentNumber,
-    file: File,
-    bytes: u64,
-    /// `None`: it has no room for one.
+    source: Source,
+    /// `None`: it has no room for one, or it cannot be read.
     header: Option<Result<SegmentHeader, BadHeader>>,
+    /// Header and payload of the block that was read last.
     block: Vec<u8>,
 }
 
 impl Segment {
-    fn open(path: &Path, number: SegmentNumber) -> std::io::Result<Self> {
-        let file = File::open(path)?;
-        let bytes = file.metadata()?.len();
+    fn open(files: &Files<'_>, path: &Path, number: SegmentNumber) -> std::io::Result<Self> {
+        let source = files.open(path)?;
         let mut head = [0; HEADER_BYTES];
-        let header = file.read_exact_at(&mut head, 0).is_ok().then(|| SegmentHeader::decode(&head));
-        Ok(Self { path: path.to_owned(), number, file, bytes, header, block: Vec::new() })
+        let header = source.read(&mut head, 0).is_ok().then(|| SegmentHeader::decode(&head));
+        Ok(Self { path: path.to_owned(), number, source, header, block: Vec::new() })
     }
 
-    /// The sequence of its first block, as its header or any block says it.
-    fn first_sequence(&mut self) -> Option<u64> {
+    /// Sequence of the first block that the segment's header names; `None`: the header does not
+    /// name one, or is damaged.
+    fn named_first(&self) -> Option<u64> {
         let said = self.header.and_then(Result::ok).and_then(|header| header.first_sequence);
-        if let Some(first) = said.filter(|first| *first < COUNT_LIMIT) {
+        said.filter(|first| *first < COUNT_LIMIT)
+    }
+
+    /// Sequence of the segment's first block, as its header or any block names it.
+    fn first_sequence(&mut self) -> Option<u64> {
+        if let Some(first) = self.named_first() {
             return Some(first);
         }
         let (at, _) = self.find_block(HEADER_BYTES as u64, |_| true)?;
         self.block_at(at).map(|(block, _)| block.position.first_sequence)
     }
 
-    fn has_blocks(&self) -> bool {
-        let copy = Self::open(&self.path, self.number);
-        copy.is_ok_and(|mut copy| copy.find_block(HEADER_BYTES as u64, |_| true).is_some())
+    fn has_blocks(&mut self) -> bool {
+        self.find_block(HEADER_BYTES as u64, |_| true).is_some()
     }
 
     /// Returns true if nothing was ever written behind its header.
     fn is_blank(&self) -> bool {
         let (mut window, zeros) = (vec![0; WINDOW_BYTES], vec![0; WINDOW_BYTES]);
         let mut at = HEADER_BYTES as u64;
-        loop {
-            match self.fill(at, &mut window) {
-                0 => return at >= self.bytes,
-                filled if window[..filled] != zeros[..filled] => return false,
-                filled => at += filled as u64,
+        while at < self.source.bytes() {
+            let filled = self.source.window(&mut window, at);
+            if window[..filled] != zeros[..filled] {
+                return false;
             }
+            at += filled as u64;
         }
+        !self.source.is_unreadable_from(0)
     }
 
-    /// The whole block at an offset, if there is one, and the bytes that it takes.
+    /// Returns what shows that block `sequence`, which is not at `at`, had been persisted, or that
+    /// it may have been: bytes that cannot be read are no torn write.
+    fn proof_of(&mut self, at: u64, sequence: u64) -> Option<String> {
+        let later = self.find_block(at, |block| block.position.durable_below > sequence);
+        if let Some((later, _)) = later {
+            return Some(format!("the block at offset {later} says that it had been persisted"));
+        }
+        let is_unreadable = self.source.is_unreadable_from(at) && !self.is_free(at);
+        is_unreadable.then(|| "not all that follows can be read".to_owned())
+    }
+
+    /// Returns true if no block was begun at an offset: there is no room for one, or zeros.
+    fn is_free(&self, at: u64) -> bool {
+        let mut head = [0; BLOCK_HEADER_BYTES];
+        at.saturating_add(head.len() as u64) > self.source.bytes()
+            || self.source.read(&mut head, at).is_ok() && head == [0; BLOCK_HEADER_BYTES]
+    }
+
+    /// The whole block at an offset, if there is one, and the bytes that it takes. The payload is
+    /// read only if the header is one that this segment may have.
     fn block_at(&mut self, at: u64) -> Option<(Block<'_>, u64)> {
         let mut head = [0; BLOCK_HEADER_BYTES];
-        self.file.read_exact_at(&mut head, at).ok()?;
-        let payload = format::u32_at(&head, 0) as usize;
+        self.source.read(&mut head, at).ok()?;
+        let payload = self.payload(&head)?;
         let length = BLOCK_HEADER_BYTES + payload;
-        if payload > PAYLOAD_LIMIT_BYTES || at.checked_add(length as u64)? > self.bytes {
+        if at.checked_add(length as u64)? > self.source.bytes() {
             return None;
         }
         self.block.resize(length, 0);
-        self.file.read_exact_at(&mut self.block, at).ok()?;
+        self.source.read(&mut self.block, at).ok()?;
         let (block, _) = format::decode_block(&self.block, self.number.0)?;
         Some((block, format::block_bytes(payload) as u64))
     }
 
-    /// Offset and size of the first whole block from `from` on that satisfies `wanted`.
-    fn find_block(&mut self, from: u64, wanted: impl Fn(&Block<'_>) -> bool) -> Option<(u64, u64)> {
-        let mut start = from.next_multiple_of(ALIGN_BYTES as u64);
-        // Mostly it follows at once.
-        let next = self.block_at(start).filter(|(block, _)| wanted(block)).map(|(_, taken)| (start, taken));
-        if next.is_some() {
-            return next;
-        }
-        let mut window = vec![0; WINDOW_BYTES];
-        while start < self.bytes {
-            // What cannot be read has no block.
-            let filled = self.fill(start, &mut window).max(ALIGN_BYTES);
-            let mut at = 0;
-            while at < filled {
-                let head = &window[at..(at + BLOCK_HEADER_BYTES).min(filled)];
-                if head.len() == BLOCK_HEADER_BYTES && *head != [0; BLOCK_HEADER_BYTES] {
-                    let place = start + at as u64;
-                    if let Some((block, taken)) = self.block_at(place)
-                        && wanted(&block)
-                    {
-                        return Some((place, taken));
-                    }
-                }
-                at += ALIGN_BYTES;
-            }
-            start += filled as u64;
-            window.fill(0);
-        }
-        None
+    /// Length of the payload behind a block's header, in bytes. `None`: no block of this segment
+    /// has such a header. So bytes that are none, as in the middle of a damaged block, are seen to
+    /// be none without reading the megabytes that they seem to announce.
+    fn payload(&self, header: &[u8; BLOCK_HEADER_BYTES]) -> Option<usize> {
+        let (payload, position) = format::decode_block_header(header)?;
+        // Each block before it takes its place in the segment.
+        let before = position.sequence - position.first_sequence;
+        let is_named = self.named_first().is_none_or(|first| first == position.first_sequence);
+        let is_possible = payload <= PAYLOAD_LIMIT_BYTES && before <= self.source.bytes() / ALIGN_BYTES as u64;
+        (is_named && is_possible).then_some(payload)
     }
 
-    /// Reads from an offset on; returns how many bytes there were.
-    fn fill(&self, at: u64, window: &mut [u8]) -> usize {
-        let mut filled = 0;
-        while filled < window.len() {
-            match self.file.read_at(&mut window[filled..], at + filled as u64) {
-                Ok(0) => break,
-                Ok(read) => filled += read,
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(_) => break,
+    /// Offset and size of the first whole block from `from` on that satisfies `wanted`.
+    fn find_block(&mut self, from: u64, wanted: impl Fn(&Block<'_>) -> bool) -> Option<(u64, u64)> {
+        let mut at = from.next_multiple_of(ALIGN_BYTES as u64);
+        loop {
+            // Mostly it follows at once. In a whole block no other one begins.
+            while let Some((is_wanted, taken)) = self.block_at(at).map(|(block, taken)| (wanted(&block), taken)) {
+                if is_wanted {
+                    return Some((at, taken));
+                }
+                at += taken;
             }
+            at = self.next_header(at + ALIGN_BYTES as u64)?;
         }
-        filled
+    }
+
+    /// Offset of the next bytes from `from` on that look like the header of a block.
+    fn next_header(&self, from: u64) -> Option<u64> {
+        // What cannot be read is zeros, in which no block begins.
+        self.source.search(from, 0, |window, start| {
+            let is_head = |head: &[u8]| head.first_chunk().is_some_and(|head| self.payload(head).is_some());
+            window.chunks(ALIGN_BYTES).position(is_head).map(|at| start + (at * ALIGN_BYTES) as u64)
+        })
     }
 }
+
+#[cfg(test)]
+mod tests;

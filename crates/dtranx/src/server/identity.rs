@@ -24,11 +24,15 @@ use super::{ServerConfig, ServerError, StorageKind};
 use crate::cluster::Cluster;
 use crate::core::{Partition, ServerId, StoreId};
 use crate::damage::Damage;
+use crate::files::Files;
 use crate::folders;
 
 /// Name of the file.
 const NAME: &str = "identity.toml";
 const FORMAT: u16 = 1;
+/// Limit of the length of a file that may be damaged, in bytes; one has some hundred, and some for
+/// each server.
+const LIMIT_BYTES: u64 = 64 << 20;
 
 /// Id of this store, and the stores that it has met.
 #[derive(Debug)]
@@ -143,7 +147,7 @@ impl Identity {
     pub(crate) fn look(config: &ServerConfig) -> Result<Looked, ServerError> {
         let path = config.folder.join(NAME);
         let damaged = |what: String| Ok(Looked::Damaged(Damage::of(path.display(), what)));
-        let text = match fs::read(&path).map(String::from_utf8) {
+        let text = match Files::new(&config.folder).read(&path, LIMIT_BYTES).map(String::from_utf8) {
             Ok(Ok(text)) => text,
             Ok(Err(_)) => return damaged("it is no text".to_owned()),
             Err(error) => return damaged(format!("it cannot be read: {error}")),

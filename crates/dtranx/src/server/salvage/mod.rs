@@ -29,6 +29,7 @@ use super::{ServerConfig, ServerError};
 use crate::backup::{BackupError, Content};
 use crate::core::{Key, StoreId, TranxId};
 use crate::damage::{Damage, Damages};
+use crate::files::Files;
 use crate::log::{Surveyed, lock_to_read, survey};
 use crate::storage::{Doubt, belongs, remains};
 use log::Records;
@@ -63,16 +64,16 @@ pub enum Moment {
     /// The last one that the log shows: nothing that the server has acknowledged is newer, unless
     /// the log has lost its end without a trace.
     Newest,
-    /// When what was lost here was written. Any key may have a newer version.
+    /// The moment before the lost records of this damage. Any key may have a newer version.
     Before(Damage),
 }
 
 /// A number of things, of which the first are named.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Named<T> {
-    /// How many there are.
+    /// Number of all things together.
     pub total: u64,
-    /// The first of them.
+    /// The first things, at most a hundred.
     pub first: Vec<T>,
 }
 
@@ -94,7 +95,7 @@ impl<T> Named<T> {
     }
 }
 
-/// What was salvaged, and what was not.
+/// Report of a salvage: the content of the file, and everything that is not in it.
 #[derive(Clone, Debug)]
 pub struct Salvaged {
     /// Everything that is not as it was written, with what is lost or uncertain by it.
@@ -107,13 +108,13 @@ pub struct Salvaged {
     pub behind: u64,
     /// Moment at which the sure keys had their values.
     pub moment: Moment,
-    /// Keys in the file of which this is sure.
+    /// Content of the file whose keys surely had these values at the moment.
     pub sure: Content,
-    /// Keys in the file whose newest values may be others, or which may have been deleted.
+    /// Content of the file whose keys may have other newest values, or may have been deleted.
     pub uncertain: Content,
-    /// Transactions in doubt, which are not applied.
+    /// Transactions in doubt, whose writes are not applied.
     pub in_doubt: Named<TranxId>,
-    /// Keys that those write.
+    /// Keys that the transactions in doubt write.
     pub doubtful: Named<Key>,
     /// Keys of which records behind a gap have versions.
     pub newer: Named<Key>,
@@ -152,7 +153,7 @@ pub fn salvage(config: &ServerConfig, scratch: &Path, file: impl Write) -> Resul
     let scratch = Scratch::make(scratch)?;
     let (records, surveyed) = read_log(config, store, &scratch)?;
     damages.extend(surveyed.damages.clone());
-    let mut found = remains::read(&items, &mut |keyspace, entry| match keyspace {
+    let mut found = remains::read(&Files::new(&items), &mut |keyspace, entry| match keyspace {
         remains::ITEMS => scratch.note_item(entry),
         _ => scratch.note_about(entry),
     })?;
@@ -190,6 +191,7 @@ fn check_there(config: &ServerConfig) -> Result<(), SalvageError> {
     Err(SalvageError::NoStore { folder, log })
 }
 
+/// Reads the log into the scratch folder.
 fn read_log<'a>(
     config: &ServerConfig,
     store: Option<StoreId>,
@@ -204,7 +206,7 @@ fn read_log<'a>(
     }
 }
 
-/// Checks whose the items are.
+/// Compares what the items state about themselves with the server and its store.
 fn whose(scratch: &Scratch, config: &ServerConfig, store: Option<StoreId>) -> io::Result<Result<(), Doubt>> {
     let about: BTreeMap<Vec<u8>, Vec<u8>> = scratch.about()?.into_iter().collect();
     Ok(belongs(&about, config.server, store))

@@ -4,6 +4,7 @@ use xxhash_rust::xxh3::xxh3_128;
 
 use super::Entry;
 
+/// Bytes that a block's header begins with; the last one is the version of the format.
 pub(super) const MAGIC: &[u8; 4] = b"LSM\x03";
 /// Length of a block's header, in bytes.
 pub(super) const HEADER_BYTES: usize = 33;
@@ -12,16 +13,17 @@ pub(super) const HEADER_BYTES: usize = 33;
 const LIMIT_BYTES: u32 = 64 << 20;
 /// Length of what follows the entries at a block's end, in bytes.
 const TRAILER_BYTES: usize = 31;
-/// Mark behind the last entry.
+/// Byte that stands behind the last entry of a block.
 const END: u8 = 255;
 const DATA: u8 = 0;
 
-/// Header of a block.
+/// Header that stands before each block of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Header {
+    /// True for a block of data, false for an index, a filter or what a table says about itself.
     pub(super) is_data: bool,
     checksum: u128,
-    /// Length of what follows the header, in bytes.
+    /// Length of the block that follows the header, in bytes.
     pub(super) length: u32,
 }
 
@@ -60,8 +62,8 @@ pub(super) fn entries<E>(block: &[u8], base: u64, take: &mut dyn FnMut(Entry<'_>
     Ok(rest.first() == Some(&END))
 }
 
-/// What a block has: entries with what is behind them, how many have one full key among them, and
-/// how many there are.
+/// Splits a block: its entries with what is behind them; the number of entries of which the first
+/// one has its key in full; the number of all entries.
 fn frame(block: &[u8]) -> Option<(&[u8], u32, u32)> {
     let (entries, trailer) = block.split_at_checked(block.len().checked_sub(TRAILER_BYTES)?)?;
     let interval = u32::from(trailer[0]);
@@ -69,11 +71,13 @@ fn frame(block: &[u8]) -> Option<(&[u8], u32, u32)> {
     (interval > 0).then_some((entries, interval, count))
 }
 
+/// Number and value of an entry that was read.
 struct Read<'a> {
     number: u64,
     value: Option<&'a [u8]>,
 }
 
+/// Reads the next entry, and puts its key into `key`. `None`: it makes no sense.
 fn entry<'a>(rest: &mut &'a [u8], is_full: bool, head: &[u8], key: &mut Vec<u8>) -> Option<Read<'a>> {
     let kind = take(rest, 1)?[0];
     let number = varint(rest)?;
@@ -104,7 +108,7 @@ fn length(rest: &mut &[u8]) -> Option<usize> {
     usize::try_from(varint(rest)?).ok()
 }
 
-/// A number, seven bits a byte, the lowest first.
+/// Reads a number that has seven of its bits in each byte, the lowest ones first.
 fn varint(rest: &mut &[u8]) -> Option<u64> {
     let mut number = 0;
     for shift in (0..64).step_by(7) {

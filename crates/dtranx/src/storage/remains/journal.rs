@@ -3,71 +3,86 @@
 //! A batch that a killed process has not written to its end is no damage: it was not persisted, so
 //! that the log has it. It is the beginning of a batch, and then zeros or the file's end.
 
-use std::fs::File;
 use std::io::{self, BufReader, ErrorKind, Read, Seek, SeekFrom};
 use std::path::Path;
 
 use xxhash_rust::xxh3::Xxh3;
 
-use super::{Between, Entry, Remains, numbered};
+use super::{Entry, Remains, numbered};
 use crate::core::item::{MAX_KEY_BYTES, MAX_VALUE_BYTES};
 use crate::damage::Damage;
+use crate::files::{Cursor, Files};
 
 const START: u8 = 1;
 const ITEM: u8 = 2;
 const END: u8 = 3;
 const CLEAR: u8 = 4;
-/// End of a batch's last entry.
+/// Bytes that a batch's last entry ends with.
 const MAGIC: &[u8; 4] = b"FJL\x03";
-/// The longest stored key and value: a mark and a version are stored with them.
+/// Limits of the length of a stored key and a stored value, in bytes: a mark and a version are
+/// stored with them.
 const KEY_LIMIT_BYTES: usize = MAX_KEY_BYTES + 16;
 const VALUE_LIMIT_BYTES: usize = MAX_VALUE_BYTES + 64;
+
+/// Words for the loss of any part of a journal: no one can say which keys it had.
+const LOST: &str = "the newest version of any item may be lost";
 
 /// Reads all journals. `take` is given the entries of whole batches, with their keyspaces' numbers.
 ///
 /// # Errors
 /// Those of `take`.
 pub(super) fn read(
-    folder: &Path,
+    files: &Files<'_>,
     found: &mut Remains,
     take: &mut dyn FnMut(u64, Entry<'_>) -> io::Result<()>,
 ) -> io::Result<()> {
-    let journals = match numbered(folder, ".jnl") {
+    let folder = files.folder();
+    let journals = match numbered(files, folder, ".jnl") {
         Ok(journals) => journals,
         Err(error) => {
-            found.damages.push(Damage::of(folder.display(), format!("it cannot be listed: {error}")));
-            found.lose(Between::all());
+            found.lose_all(Damage::of(folder.display(), format!("it cannot be listed: {error}")));
             return Ok(());
         }
     };
-    let lost = "the newest version of any item may be lost";
     let Some((first, last)) = journals.first().copied().zip(journals.last().copied()) else {
-        found.damages.push(Damage::of(folder.display(), format!("it has no journal; {lost}")));
-        found.lose(Between::all());
+        found.lose_all(Damage::of(folder.display(), format!("it has no journal; {LOST}")));
         return Ok(());
     };
     if journals.len() as u64 != (last - first).saturating_add(1) {
-        let what = format!("a journal between {first}.jnl and {last}.jnl is missing; {lost}");
-        found.damages.push(Damage::of(folder.display(), what));
-        found.lose(Between::all());
+        let what = format!("a journal between {first}.jnl and {last}.jnl is missing; {LOST}");
+        found.lose_all(Damage::of(folder.display(), what));
     }
     let mut written = None;
     for number in journals {
         let path = folder.join(format!("{number}.jnl"));
-        let damage = match File::open(&path).map(|file| Journal { file: BufReader::new(file), at: 0 }) {
-            Ok(mut journal) => match journal.read(&mut written, take)? {
-                End::Clean => continue,
-                End::Damaged(at) => {
-                    let what = format!("a batch of writes is damaged, and nothing behind it is read; {lost}");
-                    Damage::at(path.display(), at, what)
-                }
-            },
-            Err(error) => Damage::of(path.display(), format!("{error}; {lost}")),
-        };
-        found.damages.push(damage);
-        found.lose(Between::all());
+        if let Some(damage) = read_journal(files, &path, &mut written, take)? {
+            found.lose_all(damage);
+        }
     }
     Ok(())
+}
+
+/// Reads a journal. `written` is the number of the batch before. Returns what is damaged of it.
+///
+/// # Errors
+/// Those of `take`.
+fn read_journal(
+    files: &Files<'_>,
+    path: &Path,
+    written: &mut Option<u64>,
+    take: &mut dyn FnMut(u64, Entry<'_>) -> io::Result<()>,
+) -> io::Result<Option<Damage>> {
+    let mut journal = match files.open(path) {
+        Ok(source) => Journal { file: BufReader::new(Cursor::new(source)), at: 0 },
+        Err(error) => return Ok(Some(Damage::of(path.display(), format!("{error}; {LOST}")))),
+    };
+    Ok(match journal.read(written, take)? {
+        End::Clean => None,
+        End::Damaged(at) => {
+            let what = format!("a batch of writes is damaged, and nothing behind it is read; {LOST}");
+            Some(Damage::at(path.display(), at, what))
+        }
+    })
 }
 
 /// State of a journal behind its last whole batch.
@@ -78,23 +93,26 @@ enum End {
     Damaged(u64),
 }
 
-/// How a batch ends.
+/// Result of reading a batch to its end.
 enum Batch {
-    /// It is whole, and has this number.
+    /// The batch is whole, and has this number.
     Whole(u64),
-    /// There is none: zeros, or the end of the file.
+    /// There is no batch: zeros follow, or the end of the file.
     None,
-    /// It was not written to its end.
+    /// The batch was not written to its end.
     Cut,
+    /// The batch makes no sense, or its checksum differs.
     Damaged,
 }
 
+/// A journal that is being read.
 struct Journal {
-    file: BufReader<File>,
+    file: BufReader<Cursor>,
+    /// Offset of what is read next, in bytes.
     at: u64,
 }
 
-/// What an entry of a journal is.
+/// An entry of a journal that was read.
 enum Found {
     Start { items: u32, number: u64 },
     Item { keyspace: u64, key: Vec<u8>, value: Option<Vec<u8>> },
@@ -189,7 +207,7 @@ impl Journal {
         }
     }
 
-    /// The next entry; `None`: there is none. `raw` gets its bytes.
+    /// Reads the next entry, whose bytes are appended to `raw`. `None`: no entry follows.
     fn entry(&mut self, raw: &mut Vec<u8>) -> io::Result<Option<Found>> {
         let mut tag = [0];
         match self.fill(&mut tag, raw) {
@@ -219,6 +237,7 @@ impl Journal {
         }))
     }
 
+    /// Reads an entry that puts or deletes an item, behind its first byte.
     fn item(&mut self, raw: &mut Vec<u8>) -> io::Result<Found> {
         let mut kinds = [0; 2];
         self.fill(&mut kinds, raw)?;

@@ -1,62 +1,62 @@
-//! The manifest of a keyspace: which tables it has.
+//! The manifest of a keyspace, which lists its tables.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::Path;
 
 use xxhash_rust::xxh3::xxh3_128;
 
 use super::numbered;
 use crate::damage::Damage;
+use crate::files::Files;
 
-/// What the manifest says about a table.
+/// Facts that the manifest states about a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Listed {
-    /// Checksum of the whole file.
+    /// Checksum of the table's whole file.
     pub(super) checksum: u128,
-    /// Number that is added to those of its entries.
+    /// Number that is added to the numbers of the table's entries.
     pub(super) base: u64,
 }
 
 /// Tables by their numbers; without a manifest nothing is known about them.
 pub(super) type Tables = BTreeMap<u64, Option<Listed>>;
 
-/// A manifest is some hundred bytes, and 33 for each table.
+/// Limit of the length of a manifest, in bytes: it has some hundred, and 33 for each table.
 const LIMIT_BYTES: u64 = 64 << 20;
+/// Length of the file with the manifest's number and checksum, in bytes.
+const CURRENT_BYTES: u64 = 25;
+/// Number of levels that a manifest has tables in.
 const LEVELS: u8 = 7;
 
 /// Reads the manifest of a keyspace.
 ///
 /// # Errors
 /// It is damaged or missing.
-pub(super) fn read(keyspace: &Path) -> Result<Tables, Damage> {
-    let current = keyspace.join("current");
+pub(super) fn read(files: &Files<'_>, keyspace: &Path) -> Result<Tables, Damage> {
     let lost = "which tables count is not known";
-    let bytes = fs::read(&current).map_err(|error| Damage::of(current.display(), format!("{error}; {lost}")))?;
+    let current = keyspace.join("current");
+    let damaged = |path: &Path, what: String| Damage::of(path.display(), format!("{what}; {lost}"));
+    let bytes = files.read(&current, CURRENT_BYTES).map_err(|error| damaged(&current, error.to_string()))?;
     let mut rest = &bytes[..];
     let read = take_u64(&mut rest).zip(take_u128(&mut rest)).filter(|_| rest == [0]);
     let Some((version, checksum)) = read else {
-        return Err(Damage::of(current.display(), format!("it is not 25 bytes with a zero at the end; {lost}")));
+        return Err(damaged(&current, format!("it is not {CURRENT_BYTES} bytes with a zero at the end")));
     };
     let path = keyspace.join(format!("v{version}"));
-    let failed = |what: String| Damage::of(path.display(), format!("{what}; {lost}"));
-    let size = fs::metadata(&path).map_err(|error| failed(error.to_string()))?.len();
-    if size > LIMIT_BYTES {
-        return Err(failed(format!("a manifest of {size} bytes is none")));
-    }
-    let bytes = fs::read(&path).map_err(|error| failed(error.to_string()))?;
+    let failed = |what: String| damaged(&path, what);
+    let bytes = files.read(&path, LIMIT_BYTES).map_err(|error| failed(error.to_string()))?;
     if xxh3_128(&bytes) != checksum {
         return Err(failed(format!("the manifest, or its checksum in {}, is damaged", current.display())));
     }
     section(&bytes, b"tables").and_then(tables).ok_or_else(|| failed("it has no list of tables".to_owned()))
 }
 
-/// All tables that are in a folder.
-pub(super) fn all(folder: &Path) -> Tables {
-    numbered(folder, "").unwrap_or_default().into_iter().map(|table| (table, None)).collect()
+/// Lists all tables that are in a folder, of which nothing is known.
+pub(super) fn all(files: &Files<'_>, folder: &Path) -> Tables {
+    numbered(files, folder, "").unwrap_or_default().into_iter().map(|table| (table, None)).collect()
 }
 
-/// A section of an archive: its table of contents stands before the trailer.
+/// Returns a section of an archive: its table of contents stands before the trailer.
 fn section<'a>(archive: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
     const TRAILER_BYTES: usize = 38;
     let mut trailer = archive.get(archive.len().checked_sub(TRAILER_BYTES)?..)?;
@@ -79,7 +79,7 @@ fn section<'a>(archive: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
     None
 }
 
-/// Levels, in them runs, in them tables.
+/// Reads the list of tables: levels, in them runs, in them tables.
 fn tables(mut section: &[u8]) -> Option<Tables> {
     let rest = &mut section;
     let mut tables = Tables::new();
@@ -102,6 +102,7 @@ fn tables(mut section: &[u8]) -> Option<Tables> {
     Some(tables)
 }
 
+/// Takes the first `bytes` bytes of `rest`. `None`: there are fewer.
 fn take<'a>(rest: &mut &'a [u8], bytes: usize) -> Option<&'a [u8]> {
     let (taken, left) = rest.split_at_checked(bytes)?;
     *rest = left;

@@ -21,58 +21,80 @@ mod manifest;
 mod table;
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
-use std::io::{self, Read};
-use std::path::Path;
-
-use xxhash_rust::xxh3::Xxh3;
+use std::ffi::OsString;
+use std::fmt;
+use std::io;
+use std::ops::{Bound, RangeBounds};
+use std::path::{Path, PathBuf};
 
 use crate::damage::{Damage, Damages};
+use crate::files::Files;
 
 /// Name of the keyspace that says whose the storage is.
 pub(crate) const ABOUT: &str = "about";
 /// Name of the keyspace with the items.
 pub(crate) const ITEMS: &str = "items";
-/// Keyspace with the names of the others.
+/// Number of the keyspace with the names of the others.
 const NAMES: u64 = 0;
 
 /// An entry of a keyspace. Of several entries of a key, the one with the highest number counts.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Entry<'a> {
+    /// Key of the entry as it is stored.
     pub(crate) key: &'a [u8],
-    /// Number of the write.
+    /// Number of the write that made the entry; later writes have higher ones.
     pub(crate) number: u64,
-    /// `None`: the key was deleted.
+    /// Value of the entry; `None`: the key was deleted.
     pub(crate) value: Option<&'a [u8]>,
 }
 
-/// Keys behind a key and up to another one; `None`: no limit on this side. The other one is among
-/// them: behind the damage there may be an older entry of it.
+/// Stored keys between two limits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Between {
-    pub(crate) after: Option<Vec<u8>>,
-    pub(crate) before: Option<Vec<u8>>,
+    /// Lower limit of the keys.
+    pub(crate) start: Bound<Vec<u8>>,
+    /// Upper limit of the keys.
+    pub(crate) end: Bound<Vec<u8>>,
 }
 
 impl Between {
-    /// All keys.
+    /// Returns the range that has all keys.
     pub(crate) const fn all() -> Self {
-        Self { after: None, before: None }
+        Self { start: Bound::Unbounded, end: Bound::Unbounded }
     }
 
     /// Returns true if the key is one of them.
     pub(crate) fn contains(&self, key: &[u8]) -> bool {
-        self.after.as_deref().is_none_or(|after| after < key)
-            && self.before.as_deref().is_none_or(|before| key <= before)
+        let limits = (self.start.as_ref().map(Vec::as_slice), self.end.as_ref().map(Vec::as_slice));
+        RangeBounds::<[u8]>::contains(&limits, key)
     }
 }
 
-/// The most ranges that are kept; more are one that has all keys.
+impl fmt::Display for Between {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let shown = |limit: &Bound<Vec<u8>>| match limit {
+            // A stored key has a mark before it.
+            Bound::Included(key) | Bound::Excluded(key) => {
+                Some(key.get(1..).unwrap_or_default().escape_ascii().to_string())
+            }
+            Bound::Unbounded => None,
+        };
+        match (shown(&self.start), shown(&self.end)) {
+            (None, None) => write!(f, "any keys"),
+            (Some(start), None) => write!(f, "keys from \"{start}\" on"),
+            (None, Some(end)) => write!(f, "keys up to \"{end}\""),
+            (Some(start), Some(end)) => write!(f, "keys from \"{start}\" to \"{end}\""),
+        }
+    }
+}
+
+/// Limit of the number of ranges that are kept; more of them become one that has all keys.
 const RANGES: usize = 1_000;
 
-/// What is known about a storage, beside its entries.
+/// Facts about a storage, beside its entries.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Remains {
+    /// Everything that is not as it was written.
     pub(crate) damages: Damages,
     /// Keys of items whose newest entry may be lost.
     pub(crate) unsure: Vec<Between>,
@@ -82,47 +104,51 @@ impl Remains {
     fn lose(&mut self, keys: Between) {
         if self.unsure.len() < RANGES { self.unsure.push(keys) } else { self.unsure = vec![Between::all()] }
     }
+
+    /// Names damage by which the newest entry of any key may be lost.
+    fn lose_all(&mut self, damage: Damage) {
+        self.damages.push(damage);
+        self.lose(Between::all());
+    }
 }
 
 /// Receives the entries of the keyspaces `about` and `items`, by the keyspace's name.
 pub(crate) type Take<'a> = dyn FnMut(&str, Entry<'_>) -> io::Result<()> + 'a;
 
-/// Reads a storage.
+/// Reads the storage in a folder.
 ///
 /// # Errors
 /// Those of `take` only: what cannot be read is damage.
-pub(crate) fn read(folder: &Path, take: &mut Take<'_>) -> io::Result<Remains> {
+pub(crate) fn read(files: &Files<'_>, take: &mut Take<'_>) -> io::Result<Remains> {
     let mut found = Remains::default();
+    let folder = files.folder();
     if !folder.is_dir() {
-        found
-            .damages
-            .push(Damage::of(folder.display(), "it is missing: all items that the log does not have are lost"));
-        found.lose(Between::all());
+        found.lose_all(Damage::of(folder.display(), "it is missing: all items that the log does not have are lost"));
         return Ok(found);
     }
-    let names = names(folder, &mut found)?;
+    let names = names(files, &mut found)?;
     for (id, name) in &names {
         let is_items = name == ITEMS;
         let mut keyspace = Remains::default();
-        read_tables(folder, *id, &mut keyspace, &mut |entry| take(name, entry))?;
+        read_tables(files, *id, &mut keyspace, &mut |entry| take(name, entry))?;
         found.damages.extend(keyspace.damages);
         if is_items {
             keyspace.unsure.into_iter().for_each(|keys| found.lose(keys));
         }
     }
-    journal::read(folder, &mut found, &mut |id, entry| match names.get(&id) {
+    journal::read(files, &mut found, &mut |id, entry| match names.get(&id) {
         Some(name) => take(name, entry),
         None => Ok(()),
     })?;
     Ok(found)
 }
 
-/// Names of the keyspaces. They are made in the same order in every folder, which is what counts
-/// where the names cannot be read.
-fn names(folder: &Path, found: &mut Remains) -> io::Result<BTreeMap<u64, String>> {
+/// Reads the names of the keyspaces. They are made in the same order in every folder, which is what
+/// counts where the names cannot be read.
+fn names(files: &Files<'_>, found: &mut Remains) -> io::Result<BTreeMap<u64, String>> {
     let mut named: BTreeMap<u64, (u64, Option<String>)> = BTreeMap::new();
     let mut keyspace = Remains::default();
-    read_tables(folder, NAMES, &mut keyspace, &mut |entry| {
+    read_tables(files, NAMES, &mut keyspace, &mut |entry| {
         let id = entry.key.strip_prefix(b"n").and_then(|id| id.try_into().ok()).map(u64::from_be_bytes);
         if let Some(id) = id
             && named.get(&id).is_none_or(|(number, _)| *number <= entry.number)
@@ -142,51 +168,37 @@ fn names(folder: &Path, found: &mut Remains) -> io::Result<BTreeMap<u64, String>
 
 /// Reads the tables of a keyspace.
 fn read_tables(
-    folder: &Path,
+    files: &Files<'_>,
     id: u64,
     found: &mut Remains,
     take: &mut dyn FnMut(Entry<'_>) -> io::Result<()>,
 ) -> io::Result<()> {
-    let keyspace = folder.join("keyspaces").join(id.to_string());
-    let tables = match manifest::read(&keyspace) {
+    let keyspace = keyspace(files, id);
+    let tables = match manifest::read(files, &keyspace) {
         Ok(tables) => tables,
         Err(damage) => {
             // Without it, a table that was replaced may count: deleted keys may come back.
-            found.damages.push(damage);
-            found.lose(Between::all());
-            manifest::all(&keyspace.join("tables"))
+            found.lose_all(damage);
+            manifest::all(files, &keyspace.join("tables"))
         }
     };
-    for (table, listed) in tables {
-        let path = keyspace.join("tables").join(table.to_string());
-        table::read(&path, listed, found, take)?;
+    for (number, listed) in tables {
+        let path = keyspace.join("tables").join(number.to_string());
+        table::read(files, &path, listed, found, take)?;
     }
     Ok(())
 }
 
-/// Checksum of a whole file.
-fn checksum(path: &Path) -> io::Result<u128> {
-    let (mut file, mut hasher) = (File::open(path)?, Xxh3::new());
-    let mut window = vec![0; 1 << 20];
-    loop {
-        match file.read(&mut window) {
-            Ok(0) => return Ok(hasher.digest128()),
-            Ok(read) => hasher.update(&window[..read]),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
+/// Returns the folder that has a keyspace's manifest and tables.
+fn keyspace(files: &Files<'_>, id: u64) -> PathBuf {
+    files.folder().join("keyspaces").join(id.to_string())
 }
 
-/// Names of a folder that are numbers, with this ending.
-fn numbered(folder: &Path, ending: &str) -> io::Result<Vec<u64>> {
-    let mut numbers = Vec::new();
-    for entry in fs::read_dir(folder)? {
-        let name = entry?.file_name();
-        let number: Option<u64> =
-            name.to_str().and_then(|name| name.strip_suffix(ending)).and_then(|digits| digits.parse().ok());
-        numbers.extend(number);
-    }
+/// Lists what has a number with this ending as its name.
+fn numbered(files: &Files<'_>, folder: &Path, ending: &str) -> io::Result<Vec<u64>> {
+    let names = files.list(folder)?.into_iter();
+    let number = |name: OsString| name.to_str()?.strip_suffix(ending)?.parse().ok();
+    let mut numbers: Vec<u64> = names.filter_map(number).collect();
     numbers.sort_unstable();
     Ok(numbers)
 }

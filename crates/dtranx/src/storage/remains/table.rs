@@ -1,96 +1,183 @@
 //! A table: blocks of data, one after another, and then what finds them.
+//!
+//! A stretch of damaged blocks, or of bytes that the disk cannot read, concerns the keys between
+//! the whole blocks before and behind it, and no others.
 
-use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt;
+use std::ops::Bound;
 use std::path::Path;
+
+use xxhash_rust::xxh3::Xxh3;
 
 use super::block::{self, HEADER_BYTES, Header, MAGIC};
 use super::manifest::Listed;
-use super::{Between, Entry, Remains, checksum};
+use super::{Between, Entry, Remains};
 use crate::damage::Damage;
+use crate::files::{Files, Source};
 
-/// Bytes that are looked through at once for the next block.
+/// Number of bytes that are read at once for the checksum of a file.
 const WINDOW_BYTES: usize = 1 << 20;
+/// Words for the loss of a file of which no one can say which keys it had.
+const ANY: &str = "the newest version of any item may be lost";
 
-/// Reads the blocks of data that are whole. Without `listed` nothing says whether all are there.
+/// Reads the blocks of data of a table that are whole. Without `listed` nothing says whether
+/// all are there.
 ///
 /// # Errors
 /// Those of `take`.
 pub(super) fn read(
+    files: &Files<'_>,
     path: &Path,
     listed: Option<Listed>,
     found: &mut Remains,
     take: &mut dyn FnMut(Entry<'_>) -> io::Result<()>,
 ) -> io::Result<()> {
-    let is_whole = match checksum(path) {
-        Ok(checksum) => listed.is_some_and(|listed| listed.checksum == checksum),
+    let source = match files.open(path) {
+        Ok(source) => source,
         Err(error) => {
-            let what = format!("{error}; the newest version of any item may be lost");
-            found.damages.push(Damage::of(path.display(), what));
-            found.lose(Between::all());
+            found.lose_all(Damage::of(path.display(), format!("{error}; {ANY}")));
             return Ok(());
         }
     };
-    let file = File::open(path)?;
-    let mut walk = Walk { bytes: file.metadata()?.len(), file, at: 0, is_done: false, last: None, block: Vec::new() };
-    let before = found.damages.list().len();
+    let is_whole = listed.is_some_and(|listed| checksum(&source) == Some(listed.checksum));
     let base = listed.map_or(0, |listed| listed.base);
-    while let Some(step) = walk.next() {
-        match step {
-            Step::Data => {
-                let from = walk.at - walk.block.len() as u64 - HEADER_BYTES as u64;
-                let last = &mut walk.last;
-                let is_read = block::entries(&walk.block, base, &mut |entry| {
-                    *last = Some(entry.key.to_vec());
-                    take(entry)
-                })?;
-                if !is_read {
-                    walk.lose(path, from, "its entries make no sense", found);
-                }
-            }
-            Step::Bad { at, what } => walk.lose(path, at, what, found),
-        }
-    }
-    if !is_whole && listed.is_some() && found.damages.list().len() == before {
+    let table = Table { walk: Walk::new(&source), path, last: None, lost: None };
+    let before = found.damages.total();
+    table.read(base, found, take)?;
+    if !is_whole && listed.is_some() && found.damages.total() == before {
         let what = "it is not what was written, but every block of items is whole: nothing is lost";
         found.damages.push(Damage::of(path.display(), what));
     }
     Ok(())
 }
 
-enum Step {
-    /// A whole block of data is in `block`.
-    Data,
-    Bad {
-        at: u64,
-        what: &'static str,
-    },
+/// Checksum of a whole file; `None`: not all of it can be read.
+fn checksum(source: &Source) -> Option<u128> {
+    let (mut hasher, mut window, mut at) = (Xxh3::new(), vec![0; WINDOW_BYTES], 0);
+    while at < source.bytes() {
+        let part = &mut window[..(source.bytes() - at).min(WINDOW_BYTES as u64) as usize];
+        source.read(part, at).ok()?;
+        hasher.update(part);
+        at += part.len() as u64;
+    }
+    Some(hasher.digest128())
 }
 
-struct Walk {
-    file: File,
-    bytes: u64,
+/// State of a table that is being read.
+struct Table<'a> {
+    walk: Walk<'a>,
+    path: &'a Path,
+    /// Key of the last entry that was read.
+    last: Option<Vec<u8>>,
+    /// Offset at which the stretch of damage begins that is being read, in bytes, and what is
+    /// there.
+    lost: Option<(u64, &'static str)>,
+}
+
+impl Table<'_> {
+    /// Reads the blocks of data. `base` is added to the numbers of the entries.
+    fn read(
+        mut self,
+        base: u64,
+        found: &mut Remains,
+        take: &mut dyn FnMut(Entry<'_>) -> io::Result<()>,
+    ) -> io::Result<()> {
+        while let Some(step) = self.walk.next() {
+            let (at, what) = match step {
+                Step::Data { at } => {
+                    self.end_stretch(found);
+                    let last = &mut self.last;
+                    let is_read = block::entries(&self.walk.block, base, &mut |entry| {
+                        if last.as_deref() != Some(entry.key) {
+                            *last = Some(entry.key.to_vec());
+                        }
+                        take(entry)
+                    })?;
+                    if is_read {
+                        continue;
+                    }
+                    (at, "the entries of a block make no sense")
+                }
+                Step::Bad { at, what } => (at, what),
+            };
+            self.lost.get_or_insert((at, what));
+        }
+        self.end(found);
+        Ok(())
+    }
+
+    /// Ends a stretch of damage, if there is one, before the block that was read.
+    fn end_stretch(&mut self, found: &mut Remains) {
+        let Some((at, what)) = self.lost.take() else { return };
+        let mut first = None;
+        // The first entry is all that is wanted.
+        let _ = block::entries(&self.walk.block, 0, &mut |entry| {
+            first = Some(entry.key.to_vec());
+            Err(())
+        });
+        self.lose(at, what, first, found);
+    }
+
+    /// Ends a stretch of damage, if there is one, at the table's end.
+    fn end(mut self, found: &mut Remains) {
+        let Some((at, what)) = self.lost.take() else { return };
+        self.lose(at, what, None, found);
+    }
+
+    /// Names damage at `at`, and the keys of which the newest entries may be lost by it: those
+    /// behind the last key that was read, up to `end`. Behind the damage there may be an older
+    /// entry of `end`.
+    fn lose(&self, at: u64, what: &str, end: Option<Vec<u8>>, found: &mut Remains) {
+        let keys = Between {
+            start: self.last.clone().map_or(Bound::Unbounded, Bound::Excluded),
+            end: end.map_or(Bound::Unbounded, Bound::Included),
+        };
+        let what = format!("{what}; the newest versions of {keys} may be lost");
+        found.damages.push(Damage::at(self.path.display(), at, what));
+        found.lose(keys);
+    }
+}
+
+/// The next part of a table.
+enum Step {
+    /// A block of data, which begins at an offset and is in `block`.
+    Data { at: u64 },
+    /// A damaged place, which begins at an offset.
+    Bad { at: u64, what: &'static str },
+}
+
+/// Goes through the blocks of data of a table.
+struct Walk<'a> {
+    source: &'a Source,
+    /// Offset of what comes next, in bytes.
     at: u64,
     is_done: bool,
-    /// The last key that was read.
-    last: Option<Vec<u8>>,
+    /// Bytes of the block that was read last, without its header.
     block: Vec<u8>,
 }
 
-impl Walk {
+impl<'a> Walk<'a> {
+    fn new(source: &'a Source) -> Self {
+        Self { source, at: 0, is_done: false, block: Vec::new() }
+    }
+
     /// The next block of data, or the next damage; `None` behind the blocks of data.
     fn next(&mut self) -> Option<Step> {
         if self.is_done {
             return None;
         }
-        let at = self.at;
+        let (at, bytes) = (self.at, self.source.bytes());
         let Some(header) = self.header(at) else {
             let next = self.find(at + 1);
             self.is_done = next.is_none();
-            self.at = next.unwrap_or(self.bytes);
-            let is_cut = at >= self.bytes;
-            let what = if is_cut { "the file is cut off" } else { "the header of a block is damaged" };
+            self.at = next.unwrap_or(bytes);
+            let what = if at >= bytes {
+                "the file is cut off"
+            } else if self.source.is_unreadable(at, HEADER_BYTES) {
+                "the header of a block cannot be read"
+            } else {
+                "the header of a block is damaged"
+            };
             return Some(Step::Bad { at, what });
         };
         if !header.is_data {
@@ -99,79 +186,40 @@ impl Walk {
         }
         let length = header.length as usize;
         self.at = at + (HEADER_BYTES + length) as u64;
-        if self.at > self.bytes {
+        if self.at > bytes {
             self.is_done = true;
             return Some(Step::Bad { at, what: "the file is cut off" });
         }
         self.block.resize(length, 0);
-        let is_read = self.file.read_exact_at(&mut self.block, at + HEADER_BYTES as u64).is_ok();
-        Some(if is_read && header.fits(&self.block) {
-            Step::Data
-        } else {
-            Step::Bad { at, what: "a block of items is damaged" }
+        Some(match self.source.read(&mut self.block, at + HEADER_BYTES as u64) {
+            Ok(()) if header.fits(&self.block) => Step::Data { at },
+            Ok(()) => Step::Bad { at, what: "a block of items is damaged" },
+            Err(_) => Step::Bad { at, what: "a block of items cannot be read" },
         })
     }
 
     fn header(&self, at: u64) -> Option<Header> {
         let mut bytes = [0; HEADER_BYTES];
-        self.file.read_exact_at(&mut bytes, at).ok()?;
+        self.source.read(&mut bytes, at).ok()?;
         Header::decode(&bytes)
     }
 
     /// The next place from `from` on at which a block begins, and another one behind it: a value
     /// may hold bytes that look like a block.
     fn find(&self, from: u64) -> Option<u64> {
-        let mut window = vec![0; WINDOW_BYTES];
-        let mut start = from;
-        while start < self.bytes {
-            let wanted = (self.bytes - start).min(WINDOW_BYTES as u64) as usize;
-            if self.file.read_exact_at(&mut window[..wanted], start).is_ok() {
-                let places = window[..wanted].windows(MAGIC.len()).enumerate();
-                let mut places = places.filter(|(_, bytes)| bytes == MAGIC).map(|(at, _)| start + at as u64);
-                let is_block = |at: &u64| {
-                    let next = self.header(*at).map(|header| at + (HEADER_BYTES + header.length as usize) as u64);
-                    next.is_some_and(|next| self.header(next).is_some() || next >= self.bytes)
-                };
-                if let Some(at) = places.find(is_block) {
-                    return Some(at);
-                }
-            }
-            start += (wanted.saturating_sub(MAGIC.len() - 1)).max(1) as u64;
-        }
-        None
+        // What cannot be read is zeros, in which no block begins.
+        self.source.search(from, MAGIC.len() - 1, |window, start| {
+            let places = window.windows(MAGIC.len()).enumerate();
+            let mut places = places.filter(|(_, bytes)| bytes == MAGIC).map(|(at, _)| start + at as u64);
+            places.find(|at| self.is_block(*at))
+        })
     }
 
-    /// What is lost with the damage at `at`: keys between the last one that was read, and the first
-    /// one of the next whole block.
-    fn lose(&mut self, path: &Path, at: u64, what: &str, found: &mut Remains) {
-        let before = self.peek();
-        // A stored key has a mark before it.
-        let bare = |key: &Vec<u8>| key.get(1..).unwrap_or_default().escape_ascii().to_string();
-        let shown = |key: &Option<Vec<u8>>| key.as_ref().map(bare);
-        let keys = match (shown(&self.last), shown(&before)) {
-            (None, None) => "any keys".to_owned(),
-            (Some(after), None) => format!("keys after \"{after}\""),
-            (None, Some(before)) => format!("keys before \"{before}\""),
-            (Some(after), Some(before)) => format!("keys between \"{after}\" and \"{before}\""),
-        };
-        let what = format!("{what}; the newest versions of {keys} may be lost");
-        found.damages.push(Damage::at(path.display(), at, what));
-        found.lose(Between { after: self.last.clone(), before });
-    }
-
-    /// The first key of the block that comes next, if it is whole.
-    fn peek(&self) -> Option<Vec<u8>> {
-        let header = self.header(self.at).filter(|header| header.is_data)?;
-        let mut block = vec![0; header.length as usize];
-        self.file.read_exact_at(&mut block, self.at + HEADER_BYTES as u64).ok()?;
-        let mut first = None;
-        if header.fits(&block) {
-            // The first entry is all that is wanted.
-            let _ = block::entries(&block, 0, &mut |entry| {
-                first = Some(entry.key.to_vec());
-                Err(())
-            });
-        }
-        first
+    /// Returns true if a block begins here. What follows it is another one, or cannot be read.
+    fn is_block(&self, at: u64) -> bool {
+        let next = self.header(at).map(|header| at + (HEADER_BYTES + header.length as usize) as u64);
+        next.is_some_and(|next| {
+            next >= self.source.bytes() || self.header(next).is_some() || self.source.is_unreadable(next, HEADER_BYTES)
+        })
     }
 }

@@ -2,25 +2,40 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
-use std::fs;
-use std::path::Path;
+use std::fs::{self, OpenOptions};
+use std::ops::Bound;
+use std::os::unix::fs::{FileExt, symlink};
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
-use fjall::{Database, KeyspaceCreateOptions, PersistMode};
+use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode};
 
-use super::{ABOUT, ITEMS, Remains, read};
+use super::{ABOUT, Between, ITEMS, Remains, read, table};
+use crate::files::{Files, failing};
 
 type Items = BTreeMap<Vec<u8>, Option<Vec<u8>>>;
 
-/// A storage with tables, some of whose keys were deleted or written again, and a journal; and what
-/// the engine says that it has.
-fn written(folder: &Path, large: bool) -> Items {
-    let mut expected = Items::new();
+/// Opens the keyspaces of a storage with the engine.
+fn opened(folder: &Path) -> (Database, Keyspace, Keyspace) {
     let database = Database::builder(folder).manual_journal_persist(true).open().unwrap();
-    let keyspace = |name| database.keyspace(name, KeyspaceCreateOptions::default).unwrap();
-    let (about, items) = (keyspace(ABOUT), keyspace(ITEMS));
+    let options = || KeyspaceCreateOptions::default().max_memtable_size(1 << 30);
+    let (about, items) = [ABOUT, ITEMS].map(|name| database.keyspace(name, options).unwrap()).into();
+    (database, about, items)
+}
+
+/// A storage with tables, some of whose keys were deleted or written again, and a journal; and what
+/// the engine says that it has. `mark` is the last byte of each value.
+fn written(folder: &Path, large: bool, mark: u8) -> Items {
+    let mut expected = Items::new();
+    let (database, about, items) = opened(folder);
     about.insert("server", [1, 0]).unwrap();
-    let value = |at: u32, life: u32| vec![(at + life) as u8; if large { 3_000 } else { 30 }];
+    let value = |at: u32, life: u32| {
+        let mut value = vec![(at + life) as u8; if large { 3_000 } else { 30 }];
+        value.push(mark);
+        value
+    };
     for life in 0..3 {
         for at in (0..500_u32).filter(|at| at % (life + 1) == 0) {
             let key = format!("k{at:05}").into_bytes();
@@ -41,8 +56,12 @@ fn written(folder: &Path, large: bool) -> Items {
 }
 
 fn found(folder: &Path) -> (Items, Remains) {
+    found_in(&Files::new(folder))
+}
+
+fn found_in(files: &Files<'_>) -> (Items, Remains) {
     let mut items: BTreeMap<Vec<u8>, (u64, Option<Vec<u8>>)> = BTreeMap::new();
-    let remains = read(folder, &mut |keyspace, entry| {
+    let remains = read(files, &mut |keyspace, entry| {
         let is_newer = items.get(entry.key).is_none_or(|(number, _)| *number <= entry.number);
         if keyspace == ITEMS && is_newer {
             items.insert(entry.key.to_vec(), (entry.number, entry.value.map(<[u8]>::to_vec)));
@@ -53,16 +72,42 @@ fn found(folder: &Path) -> (Items, Remains) {
     (items.into_iter().map(|(key, (_, value))| (key, value)).collect(), remains)
 }
 
-fn tables(folder: &Path) -> Vec<std::path::PathBuf> {
+fn is_sure(remains: &Remains, key: &[u8]) -> bool {
+    !remains.unsure.iter().any(|keys| keys.contains(key))
+}
+
+/// Checks that keys outside the lost ranges have their newest values. Returns the number of the
+/// others.
+fn check(items: &Items, remains: &Remains, expected: &Items, what: &str) -> usize {
+    for (key, value) in expected.iter().filter(|(key, _)| is_sure(remains, key)) {
+        assert_eq!(items.get(key).cloned().flatten(), *value, "{what}: {key:?}");
+    }
+    expected.keys().filter(|key| !is_sure(remains, key)).count()
+}
+
+/// Returns all damages that are named, in one text.
+fn said(remains: &Remains) -> String {
+    remains.damages.list().iter().map(|damage| format!("{damage}\n")).collect()
+}
+
+/// Checks that damage is named, and that no key is sure.
+fn assert_nothing_is_sure(remains: &Remains, what: &str) {
+    assert!(said(remains).contains(what), "{}", said(remains));
+    assert!(remains.unsure.contains(&Between::all()), "{remains:?}");
+}
+
+fn tables(folder: &Path) -> Vec<PathBuf> {
     let names = fs::read_dir(folder.join("keyspaces/2/tables")).unwrap().map(|name| name.unwrap().path());
-    names.collect()
+    let mut tables: Vec<PathBuf> = names.collect();
+    tables.sort();
+    tables
 }
 
 #[test]
 fn whole_storage_is_read_as_the_engine_reads_it() {
     for large in [false, true] {
         let folder = tempfile::tempdir().unwrap();
-        let expected = written(folder.path(), large);
+        let expected = written(folder.path(), large, 0);
         assert!(!tables(folder.path()).is_empty(), "there is no table");
         let (items, remains) = found(folder.path());
         assert!(remains.damages.is_empty() && remains.unsure.is_empty(), "{remains:?}");
@@ -75,7 +120,7 @@ fn whole_storage_is_read_as_the_engine_reads_it() {
 #[test]
 fn changed_byte_is_named_or_changes_nothing_and_keys_outside_the_lost_ranges_are_right() {
     let folder = tempfile::tempdir().unwrap();
-    let expected = written(folder.path(), true);
+    let expected = written(folder.path(), true, 0);
     let mut ranges = 0;
     for path in tables(folder.path()) {
         let whole = fs::read(&path).unwrap();
@@ -85,13 +130,109 @@ fn changed_byte_is_named_or_changes_nothing_and_keys_outside_the_lost_ranges_are
             fs::write(&path, damaged).unwrap();
             let (items, remains) = found(folder.path());
             assert!(!remains.damages.is_empty(), "{} at {at}: not named", path.display());
-            let is_sure = |key: &[u8]| !remains.unsure.iter().any(|keys| keys.contains(key));
-            for (key, value) in expected.iter().filter(|(key, _)| is_sure(key)) {
-                assert_eq!(items.get(key).cloned().flatten(), *value, "{} at {at}: {key:?}", path.display());
-            }
-            ranges += u32::from(expected.keys().any(|key| !is_sure(key)) && expected.keys().any(|key| is_sure(key)));
+            let uncertain = check(&items, &remains, &expected, &format!("{} at {at}", path.display()));
+            ranges += u32::from(uncertain > 0 && uncertain < expected.len());
         }
         fs::write(&path, whole).unwrap();
     }
     assert!(ranges > 40, "damage is confined to a range {ranges} times");
+}
+
+#[test]
+fn sectors_that_cannot_be_read_concern_keys_near_them_only() {
+    let folder = tempfile::tempdir().unwrap();
+    let expected = written(folder.path(), true, 0);
+    let mut ranges = 0;
+    for path in tables(folder.path()) {
+        let bytes = fs::metadata(&path).unwrap().len();
+        for at in (0..bytes).step_by(bytes as usize / 40) {
+            let open = failing::open(path.clone(), at..at + 1);
+            let (items, remains) = found_in(&Files::opened_by(folder.path(), &open));
+            assert!(!remains.damages.is_empty(), "{} at {at}: not named", path.display());
+            let uncertain = check(&items, &remains, &expected, &format!("{} at {at}", path.display()));
+            // A block has two of every second key, and a sector is of two blocks and a header.
+            assert!(uncertain <= 20, "{} at {at}: {uncertain} keys are uncertain", path.display());
+            ranges += u32::from(uncertain > 0);
+        }
+    }
+    assert!(ranges > 40, "some keys are uncertain {ranges} times");
+}
+
+#[test]
+fn journal_that_cannot_be_read_somewhere_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let expected = written(folder.path(), true, 0);
+    let path = folder.path().join("0.jnl");
+    let open = failing::open(path.clone(), 1_000_000..1_000_001);
+    let (items, remains) = found_in(&Files::opened_by(folder.path(), &open));
+    assert_nothing_is_sure(&remains, "0.jnl, offset ");
+    assert!(items.len() > 300 && items.len() <= expected.len());
+}
+
+#[test]
+fn older_entry_behind_a_damaged_block_is_not_sure() {
+    let folder = tempfile::tempdir().unwrap();
+    let (database, _, items) = opened(folder.path());
+    items.insert("k1", vec![1; 5_000]).unwrap();
+    // What it shows is kept.
+    let snapshot = database.snapshot();
+    for key in ["k0", "k1", "k2"] {
+        items.insert(key, vec![2; 5_000]).unwrap();
+    }
+    items.rotate_memtable_and_wait().unwrap();
+    drop((snapshot, items, database));
+    let path = &tables(folder.path())[0];
+    // Each entry has a block of its own; the second one is the newer one of k1.
+    OpenOptions::new().write(true).open(path).unwrap().write_all_at(b"damage", 7_000).unwrap();
+    let (mut remains, mut entries) = (Remains::default(), Vec::new());
+    table::read(&Files::new(folder.path()), path, None, &mut remains, &mut |entry| {
+        entries.push((entry.key.to_vec(), entry.value.unwrap()[0]));
+        Ok(())
+    })
+    .unwrap();
+    assert_eq!(entries, [(b"k0".to_vec(), 2), (b"k1".to_vec(), 1), (b"k2".to_vec(), 2)]);
+    let between = Between { start: Bound::Excluded(b"k0".to_vec()), end: Bound::Included(b"k1".to_vec()) };
+    assert_eq!(remains.unsure, [between]);
+    assert!(!is_sure(&remains, b"k1") && is_sure(&remains, b"k0") && is_sure(&remains, b"k2"));
+}
+
+#[test]
+fn links_are_named_and_not_followed() {
+    let folder = tempfile::tempdir().unwrap();
+    written(folder.path(), false, 0);
+    let table = tables(folder.path()).remove(0);
+    let aside = folder.path().join("aside");
+    let names =
+        ["0.jnl", "keyspaces/2", "keyspaces/2/current", "keyspaces/2/tables"].map(|name| folder.path().join(name));
+    for path in names.into_iter().chain([table]) {
+        fs::rename(&path, &aside).unwrap();
+        symlink(&aside, &path).unwrap();
+        let (_, remains) = found(folder.path());
+        assert_nothing_is_sure(&remains, "is a symbolic link to ");
+        assert!(said(&remains).contains(&path.display().to_string()), "{}", said(&remains));
+        fs::remove_file(&path).unwrap();
+        fs::rename(&aside, &path).unwrap();
+    }
+    // The folder itself may be one: it is on another disk.
+    let link = tempfile::tempdir().unwrap();
+    symlink(folder.path(), link.path().join("items")).unwrap();
+    assert_eq!(said(&found(&link.path().join("items")).1), "");
+}
+
+#[test]
+fn damaged_table_is_read_a_few_times() {
+    let folder = tempfile::tempdir().unwrap();
+    written(folder.path(), true, 0);
+    let path = &tables(folder.path())[0];
+    let bytes = fs::metadata(path).unwrap().len();
+    // The headers of every third block are damaged, so that the next one has to be looked for.
+    let whole = fs::read(path).unwrap();
+    let headers = whole.windows(4).enumerate().filter(|(_, bytes)| bytes == b"LSM\x03").map(|(at, _)| at as u64);
+    let file = OpenOptions::new().write(true).open(path).unwrap();
+    headers.step_by(3).for_each(|at| file.write_all_at(b"none", at).unwrap());
+    let read = Rc::new(Cell::new(0));
+    let open = failing::counted(path.clone(), Rc::clone(&read));
+    let (_, remains) = found_in(&Files::opened_by(folder.path(), &open));
+    assert!(remains.damages.list().len() > 50, "{}", said(&remains));
+    assert!(read.get() < 8 * bytes, "{} bytes are read, of {bytes}", read.get());
 }
