@@ -3,6 +3,7 @@
 use xxhash_rust::xxh3::xxh3_128;
 
 use super::Entry;
+use super::archive::take;
 
 /// Bytes that a block's header begins with; the last one is the version of the format.
 pub(super) const MAGIC: &[u8; 4] = b"LSM\x03";
@@ -39,7 +40,12 @@ impl Header {
 
     /// Returns true if this is what the header was written for.
     pub(super) fn fits(&self, block: &[u8]) -> bool {
-        xxh3_128(block) == self.checksum
+        self.is_for(xxh3_128(block))
+    }
+
+    /// Returns true if the header was written for a block with this checksum.
+    pub(super) fn is_for(&self, checksum: u128) -> bool {
+        checksum == self.checksum
     }
 }
 
@@ -96,12 +102,6 @@ fn entry<'a>(rest: &mut &'a [u8], is_full: bool, head: &[u8], key: &mut Vec<u8>)
         _ => return None,
     };
     Some(Read { number, value })
-}
-
-fn take<'a>(rest: &mut &'a [u8], bytes: usize) -> Option<&'a [u8]> {
-    let (taken, left) = rest.split_at_checked(bytes)?;
-    *rest = left;
-    Some(taken)
 }
 
 fn length(rest: &mut &[u8]) -> Option<usize> {

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use xxhash_rust::xxh3::xxh3_128;
 
+use super::archive::{section, take_u8, take_u32, take_u64, take_u128};
 use super::numbered;
 use crate::damage::Damage;
 use crate::files::Files;
@@ -56,29 +57,6 @@ pub(super) fn all(files: &Files<'_>, folder: &Path) -> Tables {
     numbered(files, folder, "").unwrap_or_default().into_iter().map(|table| (table, None)).collect()
 }
 
-/// Returns a section of an archive: its table of contents stands before the trailer.
-fn section<'a>(archive: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
-    const TRAILER_BYTES: usize = 38;
-    let mut trailer = archive.get(archive.len().checked_sub(TRAILER_BYTES)?..)?;
-    if take(&mut trailer, 6)? != b"SFA!\x01\x00" {
-        return None;
-    }
-    take(&mut trailer, 16)?;
-    let mut contents = archive.get(usize::try_from(take_u64(&mut trailer)?).ok()?..)?;
-    if take(&mut contents, 4)? != b"TOC!" {
-        return None;
-    }
-    for _ in 0..take_u32(&mut contents)? {
-        let (at, length) = (take_u64(&mut contents)?, take_u64(&mut contents)?);
-        let bytes = usize::from(take_u16(&mut contents)?);
-        if take(&mut contents, bytes)? == name {
-            let at = usize::try_from(at).ok()?;
-            return archive.get(at..at.checked_add(usize::try_from(length).ok()?)?);
-        }
-    }
-    None
-}
-
 /// Reads the list of tables: levels, in them runs, in them tables.
 fn tables(mut section: &[u8]) -> Option<Tables> {
     let rest = &mut section;
@@ -100,31 +78,4 @@ fn tables(mut section: &[u8]) -> Option<Tables> {
         }
     }
     Some(tables)
-}
-
-/// Takes the first `bytes` bytes of `rest`. `None`: there are fewer.
-fn take<'a>(rest: &mut &'a [u8], bytes: usize) -> Option<&'a [u8]> {
-    let (taken, left) = rest.split_at_checked(bytes)?;
-    *rest = left;
-    Some(taken)
-}
-
-fn take_u8(rest: &mut &[u8]) -> Option<u8> {
-    take(rest, 1).map(|bytes| bytes[0])
-}
-
-fn take_u16(rest: &mut &[u8]) -> Option<u16> {
-    take(rest, 2)?.try_into().ok().map(u16::from_le_bytes)
-}
-
-fn take_u32(rest: &mut &[u8]) -> Option<u32> {
-    take(rest, 4)?.try_into().ok().map(u32::from_le_bytes)
-}
-
-fn take_u64(rest: &mut &[u8]) -> Option<u64> {
-    take(rest, 8)?.try_into().ok().map(u64::from_le_bytes)
-}
-
-fn take_u128(rest: &mut &[u8]) -> Option<u128> {
-    take(rest, 16)?.try_into().ok().map(u128::from_le_bytes)
 }

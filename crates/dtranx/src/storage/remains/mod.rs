@@ -10,12 +10,14 @@
 //! | `N.jnl` | journals: batches of entries, not yet in tables | a checksum for each batch |
 //! | `keyspaces/K/current` | number and checksum of the manifest | |
 //! | `keyspaces/K/vN` | manifest: the tables, each with its checksum | `current` |
-//! | `keyspaces/K/tables/T` | entries in the order of their keys, in blocks | the manifest, and a checksum for each block |
+//! | `keyspaces/K/tables/T` | entries in the order of their keys, in blocks | the manifest, a checksum for each block, and what the table says about itself |
 //!
 //! Keyspace 0 has the names of the others. Of all entries of a key the one with the highest number
 //! counts; so the order in which files are read does not matter.
 
+mod archive;
 mod block;
+mod footer;
 mod journal;
 mod manifest;
 mod table;
@@ -184,7 +186,7 @@ fn read_tables(
     };
     for (number, listed) in tables {
         let path = keyspace.join("tables").join(number.to_string());
-        table::read(files, &path, listed, found, take)?;
+        table::read(files, &path, number, listed, found, take)?;
     }
     Ok(())
 }

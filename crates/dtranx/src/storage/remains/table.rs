@@ -1,7 +1,9 @@
-//! A table: blocks of data, one after another, and then what finds them.
+//! A table: blocks of data, one after another, and then what finds them (`footer`).
 //!
 //! A stretch of damaged blocks, or of bytes that the disk cannot read, concerns the keys between
-//! the whole blocks before and behind it, and no others.
+//! the whole blocks before and behind it, and no others. What a file says about itself decides
+//! whether it is this table at all: a file that was copied over another one is whole, block by
+//! block.
 
 use std::io;
 use std::ops::Bound;
@@ -10,6 +12,7 @@ use std::path::Path;
 use xxhash_rust::xxh3::Xxh3;
 
 use super::block::{self, HEADER_BYTES, Header, MAGIC};
+use super::footer::{About, Footer};
 use super::manifest::Listed;
 use super::{Between, Entry, Remains};
 use crate::damage::Damage;
@@ -20,7 +23,7 @@ const WINDOW_BYTES: usize = 1 << 20;
 /// Words for the loss of a file of which no one can say which keys it had.
 const ANY: &str = "the newest version of any item may be lost";
 
-/// Reads the blocks of data of a table that are whole. Without `listed` nothing says whether
+/// Reads the blocks of data of table `number` that are whole. Without `listed` nothing says whether
 /// all are there.
 ///
 /// # Errors
@@ -28,6 +31,7 @@ const ANY: &str = "the newest version of any item may be lost";
 pub(super) fn read(
     files: &Files<'_>,
     path: &Path,
+    number: u64,
     listed: Option<Listed>,
     found: &mut Remains,
     take: &mut dyn FnMut(Entry<'_>) -> io::Result<()>,
@@ -40,15 +44,50 @@ pub(super) fn read(
         }
     };
     let is_whole = listed.is_some_and(|listed| checksum(&source) == Some(listed.checksum));
+    let footer = if is_whole { Footer::default() } else { Footer::read(&source) };
+    if !is_whole && let Some(what) = other_content(&source, &footer, number, listed) {
+        found.lose_all(Damage::of(path.display(), format!("{what}; none of its items is used, and {ANY}")));
+        return Ok(());
+    }
     let base = listed.map_or(0, |listed| listed.base);
-    let table = Table { walk: Walk::new(&source), path, last: None, lost: None };
+    let about = if is_whole { None } else { footer.about.as_ref() };
+    let table = Table { walk: Walk::new(&source), path, about, last: None, lost: None };
     let before = found.damages.total();
-    table.read(base, found, take)?;
-    if !is_whole && listed.is_some() && found.damages.total() == before {
-        let what = "it is not what was written, but every block of items is whole: nothing is lost";
-        found.damages.push(Damage::of(path.display(), what));
+    let blocks = table.read(base, found, take)?;
+    if !is_whole && found.damages.total() == before {
+        if about.is_some_and(|about| about.blocks != blocks) {
+            found.lose_all(Damage::of(path.display(), format!("not all of its blocks are there; {ANY}")));
+        } else if listed.is_some() {
+            let what = "it is not what was written, but every block of items is whole: nothing is lost";
+            found.damages.push(Damage::of(path.display(), what));
+        }
     }
     Ok(())
+}
+
+/// Says what the file is, if it is not this table.
+fn other_content(source: &Source, footer: &Footer, number: u64, listed: Option<Listed>) -> Option<String> {
+    if let Some(about) = &footer.about
+        && about.table != number
+    {
+        return Some(format!("it has the content of table {}", about.table));
+    }
+    // A table that is not as it was written has a damaged place, or is another one.
+    let is_other = listed.is_some() && footer.is_whole && is_data_whole(source, footer.data_bytes);
+    is_other.then(|| "each part of it is whole, but it is not the table that the manifest names".to_owned())
+}
+
+/// Returns true if the file has nothing but whole blocks up to this offset.
+fn is_data_whole(source: &Source, data_bytes: Option<u64>) -> bool {
+    let mut walk = Walk::new(source);
+    let mut end = 0;
+    while let Some(step) = walk.next() {
+        match step {
+            Step::Data { .. } => end = walk.at,
+            Step::Bad { .. } => return false,
+        }
+    }
+    data_bytes == Some(end)
 }
 
 /// Checksum of a whole file; `None`: not all of it can be read.
@@ -67,6 +106,8 @@ fn checksum(source: &Source) -> Option<u128> {
 struct Table<'a> {
     walk: Walk<'a>,
     path: &'a Path,
+    /// Facts that the table states about itself, if its blocks have to be compared with them.
+    about: Option<&'a About>,
     /// Key of the last entry that was read.
     last: Option<Vec<u8>>,
     /// Offset at which the stretch of damage begins that is being read, in bytes, and what is
@@ -75,17 +116,20 @@ struct Table<'a> {
 }
 
 impl Table<'_> {
-    /// Reads the blocks of data. `base` is added to the numbers of the entries.
+    /// Reads the blocks of data. `base` is added to the numbers of the entries. Returns the number
+    /// of blocks that were read.
     fn read(
         mut self,
         base: u64,
         found: &mut Remains,
         take: &mut dyn FnMut(Entry<'_>) -> io::Result<()>,
-    ) -> io::Result<()> {
+    ) -> io::Result<u64> {
+        let mut blocks = 0;
         while let Some(step) = self.walk.next() {
             let (at, what) = match step {
-                Step::Data { at } => {
+                Step::Data { at } if self.is_own() => {
                     self.end_stretch(found);
+                    blocks += 1;
                     let last = &mut self.last;
                     let is_read = block::entries(&self.walk.block, base, &mut |entry| {
                         if last.as_deref() != Some(entry.key) {
@@ -98,12 +142,26 @@ impl Table<'_> {
                     }
                     (at, "the entries of a block make no sense")
                 }
+                Step::Data { at } => (at, "the entries of a block are not those of this table"),
                 Step::Bad { at, what } => (at, what),
             };
             self.lost.get_or_insert((at, what));
         }
         self.end(found);
-        Ok(())
+        Ok(blocks)
+    }
+
+    /// Returns true if the entries of the block that was read may be this table's: their keys and
+    /// numbers are within its limits, and behind those of the block before.
+    fn is_own(&self) -> bool {
+        let Some(about) = self.about else { return true };
+        let is_own = block::entries(&self.walk.block, 0, &mut |entry| {
+            let is_behind = self.last.as_deref().is_none_or(|last| last <= entry.key);
+            let is_key = about.first[..] <= *entry.key && *entry.key <= about.last[..];
+            let is_number = (about.numbers.0..=about.numbers.1).contains(&entry.number);
+            if is_behind && is_key && is_number { Ok(()) } else { Err(()) }
+        });
+        is_own.is_ok()
     }
 
     /// Ends a stretch of damage, if there is one, before the block that was read.
@@ -121,7 +179,8 @@ impl Table<'_> {
     /// Ends a stretch of damage, if there is one, at the table's end.
     fn end(mut self, found: &mut Remains) {
         let Some((at, what)) = self.lost.take() else { return };
-        self.lose(at, what, None, found);
+        let last = self.about.map(|about| about.last.clone());
+        self.lose(at, what, last, found);
     }
 
     /// Names damage at `at`, and the keys of which the newest entries may be lost by it: those
@@ -129,7 +188,11 @@ impl Table<'_> {
     /// entry of `end`.
     fn lose(&self, at: u64, what: &str, end: Option<Vec<u8>>, found: &mut Remains) {
         let keys = Between {
-            start: self.last.clone().map_or(Bound::Unbounded, Bound::Excluded),
+            start: match (&self.last, self.about) {
+                (Some(last), _) => Bound::Excluded(last.clone()),
+                (None, Some(about)) => Bound::Included(about.first.clone()),
+                (None, None) => Bound::Unbounded,
+            },
             end: end.map_or(Bound::Unbounded, Bound::Included),
         };
         let what = format!("{what}; the newest versions of {keys} may be lost");

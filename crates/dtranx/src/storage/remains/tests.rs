@@ -182,10 +182,11 @@ fn older_entry_behind_a_damaged_block_is_not_sure() {
     items.rotate_memtable_and_wait().unwrap();
     drop((snapshot, items, database));
     let path = &tables(folder.path())[0];
+    let number = path.file_name().unwrap().to_str().unwrap().parse().unwrap();
     // Each entry has a block of its own; the second one is the newer one of k1.
     OpenOptions::new().write(true).open(path).unwrap().write_all_at(b"damage", 7_000).unwrap();
     let (mut remains, mut entries) = (Remains::default(), Vec::new());
-    table::read(&Files::new(folder.path()), path, None, &mut remains, &mut |entry| {
+    table::read(&Files::new(folder.path()), path, number, None, &mut remains, &mut |entry| {
         entries.push((entry.key.to_vec(), entry.value.unwrap()[0]));
         Ok(())
     })
@@ -194,6 +195,45 @@ fn older_entry_behind_a_damaged_block_is_not_sure() {
     let between = Between { start: Bound::Excluded(b"k0".to_vec()), end: Bound::Included(b"k1".to_vec()) };
     assert_eq!(remains.unsure, [between]);
     assert!(!is_sure(&remains, b"k1") && is_sure(&remains, b"k0") && is_sure(&remains, b"k2"));
+}
+
+#[test]
+fn table_with_the_content_of_another_one_is_named_and_not_used() {
+    let (folder, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let expected = written(folder.path(), true, 0);
+    written(other.path(), true, 9);
+    let tables = tables(folder.path());
+    assert!(tables.len() > 1, "{tables:?}");
+    for (path, from) in tables.iter().zip(tables.iter().skip(1).chain(tables.first())) {
+        let whole = fs::read(path).unwrap();
+        fs::copy(from, path).unwrap();
+        let (_, remains) = found(folder.path());
+        let number = from.file_name().unwrap().to_str().unwrap();
+        assert_nothing_is_sure(&remains, &format!("it has the content of table {number}"));
+        // It has the same number in another storage.
+        fs::copy(other.path().join(path.strip_prefix(folder.path()).unwrap()), path).unwrap();
+        let (items, remains) = found(folder.path());
+        assert_nothing_is_sure(&remains, "it is not the table that the manifest names");
+        assert!(items.values().flatten().all(|value| value.last() == Some(&0)), "values of another storage");
+        fs::write(path, whole).unwrap();
+    }
+    assert_eq!(check(&found(folder.path()).0, &found(folder.path()).1, &expected, "as it was"), 0);
+}
+
+#[test]
+fn blocks_of_another_table_are_not_taken_for_those_of_this_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let expected = written(folder.path(), true, 0);
+    let tables = tables(folder.path());
+    let (whole, other) = (fs::read(&tables[1]).unwrap(), fs::read(&tables[0]).unwrap());
+    let mut mixed = whole;
+    let half = mixed.len() / 2;
+    mixed[..half].copy_from_slice(&other[..half]);
+    fs::write(&tables[1], mixed).unwrap();
+    let (items, remains) = found(folder.path());
+    let uncertain = check(&items, &remains, &expected, "half of a table");
+    assert!(said(&remains).contains("the entries of a block are not those of this table"), "{}", said(&remains));
+    assert!(uncertain > 100 && uncertain < 400, "{uncertain} keys are uncertain");
 }
 
 #[test]
