@@ -8,11 +8,14 @@ use std::path::Path;
 
 use xxhash_rust::xxh3::Xxh3;
 
+use super::numbers::{Batches, Tabled};
 use super::{Entry, Remains, numbered};
 use crate::core::item::{MAX_KEY_BYTES, MAX_VALUE_BYTES};
 use crate::damage::Damage;
 use crate::files::{Cursor, Files};
 
+/// Length that a journal has at least when the engine begins the next one, in bytes.
+const FULL_BYTES: u64 = 64_000_000;
 const START: u8 = 1;
 const ITEM: u8 = 2;
 const END: u8 = 3;
@@ -27,12 +30,14 @@ const VALUE_LIMIT_BYTES: usize = MAX_VALUE_BYTES + 64;
 /// Words for the loss of any part of a journal: no one can say which keys it had.
 const LOST: &str = "the newest version of any item may be lost";
 
-/// Reads all journals. `take` is given the entries of whole batches, with their keyspaces' numbers.
+/// Reads all journals. `tabled` are the numbers of the writes in tables. `take` is given the
+/// entries of whole batches, with their keyspaces' numbers.
 ///
 /// # Errors
 /// Those of `take`.
 pub(super) fn read(
     files: &Files<'_>,
+    tabled: &Tabled,
     found: &mut Remains,
     take: &mut dyn FnMut(u64, Entry<'_>) -> io::Result<()>,
 ) -> io::Result<()> {
@@ -48,48 +53,65 @@ pub(super) fn read(
         found.lose_all(Damage::of(folder.display(), format!("it has no journal; {LOST}")));
         return Ok(());
     };
+    let before = found.damages.total();
     if journals.len() as u64 != (last - first).saturating_add(1) {
         let what = format!("a journal between {first}.jnl and {last}.jnl is missing; {LOST}");
         found.lose_all(Damage::of(folder.display(), what));
     }
-    let mut written = None;
+    let path = |number: u64| folder.join(format!("{number}.jnl"));
+    let mut batches = Batches::default();
     for number in journals {
-        let path = folder.join(format!("{number}.jnl"));
-        if let Some(damage) = read_journal(files, &path, &mut written, take)? {
+        if let Some(damage) = read_journal(files, &path(number), number == last, &mut batches, take)? {
             found.lose_all(damage);
         }
+    }
+    // Where something is damaged, numbers are missing.
+    let is_damaged = found.damages.total() != before;
+    if let Some(mut damage) = batches.check(tabled, &path(first), first).filter(|_| !is_damaged) {
+        damage.what = format!("{}; {LOST}", damage.what);
+        found.lose_all(damage);
     }
     Ok(())
 }
 
-/// Reads a journal. `written` is the number of the batch before. Returns what is damaged of it.
+/// Reads a journal. Returns what is damaged of it.
 ///
 /// # Errors
 /// Those of `take`.
 fn read_journal(
     files: &Files<'_>,
     path: &Path,
-    written: &mut Option<u64>,
+    is_last: bool,
+    batches: &mut Batches,
     take: &mut dyn FnMut(u64, Entry<'_>) -> io::Result<()>,
 ) -> io::Result<Option<Damage>> {
     let mut journal = match files.open(path) {
         Ok(source) => Journal { file: BufReader::new(Cursor::new(source)), at: 0 },
         Err(error) => return Ok(Some(Damage::of(path.display(), format!("{error}; {LOST}")))),
     };
-    Ok(match journal.read(written, take)? {
-        End::Clean => None,
-        End::Damaged(at) => {
-            let what = format!("a batch of writes is damaged, and nothing behind it is read; {LOST}");
-            Some(Damage::at(path.display(), at, what))
+    // A journal is synced to its end before the next one is begun.
+    let what = match journal.read(path, batches, take)? {
+        End::Damaged(at) => Some((at, "a batch of writes is damaged, and nothing behind it is read".to_owned())),
+        End::Cut(at) if !is_last => Some((at, "a batch of writes is cut off, and there is a later journal".to_owned())),
+        End::Whole(at) if !is_last && at <= FULL_BYTES => {
+            let what = format!(
+                "it ends here, and there is a later journal, which is not begun before this one has {FULL_BYTES} \
+                 bytes: its end is missing"
+            );
+            Some((at, what))
         }
-    })
+        End::Whole(_) | End::Cut(_) => None,
+    };
+    Ok(what.map(|(at, what)| Damage::at(path.display(), at, format!("{what}; {LOST}"))))
 }
 
-/// State of a journal behind its last whole batch.
+/// State of a journal behind its last whole batch, with the offset of its end.
 enum End {
-    /// Behind a whole batch, or in one that was not written to its end.
-    Clean,
-    /// In a batch that begins at this offset.
+    /// Only zeros, or nothing, follow the batch.
+    Whole(u64),
+    /// A batch follows that was not written to its end.
+    Cut(u64),
+    /// A damaged batch follows, and nothing behind it is read.
     Damaged(u64),
 }
 
@@ -121,21 +143,19 @@ enum Found {
 }
 
 impl Journal {
-    /// Reads the journal. `written` is the number of the batch before.
+    /// Reads the journal, and notes the numbers of its batches.
     fn read(
         &mut self,
-        written: &mut Option<u64>,
+        path: &Path,
+        batches: &mut Batches,
         take: &mut dyn FnMut(u64, Entry<'_>) -> io::Result<()>,
     ) -> io::Result<End> {
         loop {
             let begin = self.at;
             match self.check() {
                 // The number is not in the checksum; numbers grow from batch to batch.
-                Batch::Whole(number) if written.is_some_and(|written| number <= written) => {
-                    return Ok(End::Damaged(begin));
-                }
-                Batch::Whole(number) => {
-                    *written = Some(number);
+                Batch::Whole(number) if !batches.note(path, begin, number) => return Ok(End::Damaged(begin)),
+                Batch::Whole(_) => {
                     let end = self.at;
                     // It is read twice, so that it need not be kept until its checksum is known.
                     if self.seek(begin).is_err() {
@@ -146,7 +166,8 @@ impl Journal {
                         return Ok(End::Damaged(begin));
                     }
                 }
-                Batch::None | Batch::Cut => return Ok(End::Clean),
+                Batch::None => return Ok(End::Whole(begin)),
+                Batch::Cut => return Ok(End::Cut(begin)),
                 Batch::Damaged => return Ok(End::Damaged(begin)),
             }
         }

@@ -22,6 +22,16 @@ pub(super) struct Listed {
 /// Tables by their numbers; without a manifest nothing is known about them.
 pub(super) type Tables = BTreeMap<u64, Option<Listed>>;
 
+/// Content of a manifest that is whole.
+#[derive(Debug)]
+pub(super) struct Manifest {
+    /// Number of the manifests that the keyspace had before: a new one is made with each change of
+    /// its tables.
+    pub(super) changes: u64,
+    /// Tables that the manifest lists.
+    pub(super) tables: Tables,
+}
+
 /// Limit of the length of a manifest, in bytes: it has some hundred, and 33 for each table.
 const LIMIT_BYTES: u64 = 64 << 20;
 /// Length of the file with the manifest's number and checksum, in bytes.
@@ -33,23 +43,25 @@ const LEVELS: u8 = 7;
 ///
 /// # Errors
 /// It is damaged or missing.
-pub(super) fn read(files: &Files<'_>, keyspace: &Path) -> Result<Tables, Damage> {
+pub(super) fn read(files: &Files<'_>, keyspace: &Path) -> Result<Manifest, Damage> {
     let lost = "which tables count is not known";
     let current = keyspace.join("current");
     let damaged = |path: &Path, what: String| Damage::of(path.display(), format!("{what}; {lost}"));
     let bytes = files.read(&current, CURRENT_BYTES).map_err(|error| damaged(&current, error.to_string()))?;
     let mut rest = &bytes[..];
     let read = take_u64(&mut rest).zip(take_u128(&mut rest)).filter(|_| rest == [0]);
-    let Some((version, checksum)) = read else {
+    let Some((changes, checksum)) = read else {
         return Err(damaged(&current, format!("it is not {CURRENT_BYTES} bytes with a zero at the end")));
     };
-    let path = keyspace.join(format!("v{version}"));
+    let path = keyspace.join(format!("v{changes}"));
     let failed = |what: String| damaged(&path, what);
     let bytes = files.read(&path, LIMIT_BYTES).map_err(|error| failed(error.to_string()))?;
     if xxh3_128(&bytes) != checksum {
         return Err(failed(format!("the manifest, or its checksum in {}, is damaged", current.display())));
     }
-    section(&bytes, b"tables").and_then(tables).ok_or_else(|| failed("it has no list of tables".to_owned()))
+    let tables = section(&bytes, b"tables").and_then(tables);
+    let tables = tables.ok_or_else(|| failed("it has no list of tables".to_owned()))?;
+    Ok(Manifest { changes, tables })
 }
 
 /// Lists all tables that are in a folder, of which nothing is known.

@@ -20,6 +20,7 @@ mod block;
 mod footer;
 mod journal;
 mod manifest;
+mod numbers;
 mod table;
 
 use std::collections::BTreeMap;
@@ -31,6 +32,7 @@ use std::path::{Path, PathBuf};
 
 use crate::damage::{Damage, Damages};
 use crate::files::Files;
+use numbers::Tabled;
 
 /// Name of the keyspace that says whose the storage is.
 pub(crate) const ABOUT: &str = "about";
@@ -128,17 +130,18 @@ pub(crate) fn read(files: &Files<'_>, take: &mut Take<'_>) -> io::Result<Remains
         found.lose_all(Damage::of(folder.display(), "it is missing: all items that the log does not have are lost"));
         return Ok(found);
     }
-    let names = names(files, &mut found)?;
+    let mut tabled = Tabled::default();
+    let names = names(files, &mut found, &mut tabled)?;
     for (id, name) in &names {
         let is_items = name == ITEMS;
         let mut keyspace = Remains::default();
-        read_tables(files, *id, &mut keyspace, &mut |entry| take(name, entry))?;
+        read_tables(files, *id, &mut keyspace, &mut tabled, &mut |entry| take(name, entry))?;
         found.damages.extend(keyspace.damages);
         if is_items {
             keyspace.unsure.into_iter().for_each(|keys| found.lose(keys));
         }
     }
-    journal::read(files, &mut found, &mut |id, entry| match names.get(&id) {
+    journal::read(files, &tabled, &mut found, &mut |id, entry| match names.get(&id) {
         Some(name) => take(name, entry),
         None => Ok(()),
     })?;
@@ -147,10 +150,10 @@ pub(crate) fn read(files: &Files<'_>, take: &mut Take<'_>) -> io::Result<Remains
 
 /// Reads the names of the keyspaces. They are made in the same order in every folder, which is what
 /// counts where the names cannot be read.
-fn names(files: &Files<'_>, found: &mut Remains) -> io::Result<BTreeMap<u64, String>> {
+fn names(files: &Files<'_>, found: &mut Remains, tabled: &mut Tabled) -> io::Result<BTreeMap<u64, String>> {
     let mut named: BTreeMap<u64, (u64, Option<String>)> = BTreeMap::new();
     let mut keyspace = Remains::default();
-    read_tables(files, NAMES, &mut keyspace, &mut |entry| {
+    read_tables(files, NAMES, &mut keyspace, tabled, &mut |entry| {
         let id = entry.key.strip_prefix(b"n").and_then(|id| id.try_into().ok()).map(u64::from_be_bytes);
         if let Some(id) = id
             && named.get(&id).is_none_or(|(number, _)| *number <= entry.number)
@@ -168,17 +171,22 @@ fn names(files: &Files<'_>, found: &mut Remains) -> io::Result<BTreeMap<u64, Str
     if has(ABOUT) && has(ITEMS) { Ok(names) } else { Ok([(1, ABOUT.to_owned()), (2, ITEMS.to_owned())].into()) }
 }
 
-/// Reads the tables of a keyspace.
+/// Reads the tables of a keyspace, and notes the numbers of what is in them.
 fn read_tables(
     files: &Files<'_>,
     id: u64,
     found: &mut Remains,
+    tabled: &mut Tabled,
     take: &mut dyn FnMut(Entry<'_>) -> io::Result<()>,
 ) -> io::Result<()> {
     let keyspace = keyspace(files, id);
     let tables = match manifest::read(files, &keyspace) {
-        Ok(tables) => tables,
+        Ok(manifest) => {
+            tabled.note_changes(manifest.changes);
+            manifest.tables
+        }
         Err(damage) => {
+            tabled.miss();
             // Without it, a table that was replaced may count: deleted keys may come back.
             found.lose_all(damage);
             manifest::all(files, &keyspace.join("tables"))
@@ -186,7 +194,8 @@ fn read_tables(
     };
     for (number, listed) in tables {
         let path = keyspace.join("tables").join(number.to_string());
-        table::read(files, &path, number, listed, found, take)?;
+        let highest = table::read(files, &path, number, listed, found, take)?;
+        tabled.note(id, highest);
     }
     Ok(())
 }

@@ -24,7 +24,7 @@ const WINDOW_BYTES: usize = 1 << 20;
 const ANY: &str = "the newest version of any item may be lost";
 
 /// Reads the blocks of data of table `number` that are whole. Without `listed` nothing says whether
-/// all are there.
+/// all are there. Returns the highest number of an entry; `None`: it may be lost.
 ///
 /// # Errors
 /// Those of `take`.
@@ -35,26 +35,29 @@ pub(super) fn read(
     listed: Option<Listed>,
     found: &mut Remains,
     take: &mut dyn FnMut(Entry<'_>) -> io::Result<()>,
-) -> io::Result<()> {
+) -> io::Result<Option<u64>> {
     let source = match files.open(path) {
         Ok(source) => source,
         Err(error) => {
             found.lose_all(Damage::of(path.display(), format!("{error}; {ANY}")));
-            return Ok(());
+            return Ok(None);
         }
     };
     let is_whole = listed.is_some_and(|listed| checksum(&source) == Some(listed.checksum));
     let footer = if is_whole { Footer::default() } else { Footer::read(&source) };
     if !is_whole && let Some(what) = other_content(&source, &footer, number, listed) {
         found.lose_all(Damage::of(path.display(), format!("{what}; none of its items is used, and {ANY}")));
-        return Ok(());
+        return Ok(None);
     }
     let base = listed.map_or(0, |listed| listed.base);
     let about = if is_whole { None } else { footer.about.as_ref() };
     let table = Table { walk: Walk::new(&source), path, about, last: None, lost: None };
     let before = found.damages.total();
-    let blocks = table.read(base, found, take)?;
-    if !is_whole && found.damages.total() == before {
+    let (blocks, highest) = table.read(base, found, take)?;
+    if is_whole {
+        return Ok(Some(highest));
+    }
+    if found.damages.total() == before {
         if about.is_some_and(|about| about.blocks != blocks) {
             found.lose_all(Damage::of(path.display(), format!("not all of its blocks are there; {ANY}")));
         } else if listed.is_some() {
@@ -62,7 +65,7 @@ pub(super) fn read(
             found.damages.push(Damage::of(path.display(), what));
         }
     }
-    Ok(())
+    Ok(about.map(|about| about.numbers.1.saturating_add(base)))
 }
 
 /// Says what the file is, if it is not this table.
@@ -117,14 +120,14 @@ struct Table<'a> {
 
 impl Table<'_> {
     /// Reads the blocks of data. `base` is added to the numbers of the entries. Returns the number
-    /// of blocks that were read.
+    /// of blocks that were read, and the highest number of an entry.
     fn read(
         mut self,
         base: u64,
         found: &mut Remains,
         take: &mut dyn FnMut(Entry<'_>) -> io::Result<()>,
-    ) -> io::Result<u64> {
-        let mut blocks = 0;
+    ) -> io::Result<(u64, u64)> {
+        let (mut blocks, mut highest) = (0, 0);
         while let Some(step) = self.walk.next() {
             let (at, what) = match step {
                 Step::Data { at } if self.is_own() => {
@@ -132,6 +135,7 @@ impl Table<'_> {
                     blocks += 1;
                     let last = &mut self.last;
                     let is_read = block::entries(&self.walk.block, base, &mut |entry| {
+                        highest = highest.max(entry.number);
                         if last.as_deref() != Some(entry.key) {
                             *last = Some(entry.key.to_vec());
                         }
@@ -148,7 +152,7 @@ impl Table<'_> {
             self.lost.get_or_insert((at, what));
         }
         self.end(found);
-        Ok(blocks)
+        Ok((blocks, highest))
     }
 
     /// Returns true if the entries of the block that was read may be this table's: their keys and

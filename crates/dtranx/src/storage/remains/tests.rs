@@ -236,6 +236,91 @@ fn blocks_of_another_table_are_not_taken_for_those_of_this_one() {
     assert!(uncertain > 100 && uncertain < 400, "{uncertain} keys are uncertain");
 }
 
+/// A storage with two journals: the first one has items that are in no table, unless `is_flushed`;
+/// then the items of both are in tables. The length of the batch of an item, in bytes.
+fn with_two_journals(folder: &Path, is_flushed: bool) -> u64 {
+    let (database, about, items) = opened(folder);
+    let value = |at: u8| vec![at; 800_000];
+    let write = |from: u8, until: u8| (from..until).for_each(|at| items.insert([b'k', at], value(at)).unwrap());
+    about.insert("server", [1, 0]).unwrap();
+    write(0, 40);
+    items.rotate_memtable_and_wait().unwrap();
+    write(40, 90);
+    // The journal is long enough now: the next one is begun.
+    let into_a_table = if is_flushed { &items } else { &about };
+    into_a_table.rotate_memtable_and_wait().unwrap();
+    write(90, 100);
+    if is_flushed {
+        items.rotate_memtable_and_wait().unwrap();
+    }
+    database.persist(PersistMode::SyncAll).unwrap();
+    drop((about, items, database));
+    assert!([0, 1].iter().all(|number| folder.join(format!("{number}.jnl")).exists()), "there are not two journals");
+    assert!(said(&found(folder).1).is_empty(), "{}", said(&found(folder).1));
+    13 + 21 + 2 + 800_000 + 13
+}
+
+#[test]
+fn first_and_last_journal_are_missed_if_what_they_had_is_not_in_tables() {
+    let folder = tempfile::tempdir().unwrap();
+    with_two_journals(folder.path(), false);
+    let (first, aside) = (folder.path().join("0.jnl"), folder.path().join("aside"));
+    fs::rename(&first, &aside).unwrap();
+    assert_nothing_is_sure(&found(folder.path()).1, "a journal before this one is missing");
+    let folder = tempfile::tempdir().unwrap();
+    with_two_journals(folder.path(), true);
+    let (first, last) = (folder.path().join("0.jnl"), folder.path().join("1.jnl"));
+    fs::rename(&last, &aside).unwrap();
+    assert_nothing_is_sure(&found(folder.path()).1, "the last journal is missing, or the end of one");
+    fs::rename(&aside, &last).unwrap();
+    fs::rename(&first, &aside).unwrap();
+    assert_eq!(said(&found(folder.path()).1), "", "tables have everything that was in it");
+    // A journal that lost its end, and is the only one.
+    fs::rename(&aside, &first).unwrap();
+    fs::remove_file(&last).unwrap();
+    OpenOptions::new().write(true).open(&first).unwrap().set_len(0).unwrap();
+    assert_nothing_is_sure(&found(folder.path()).1, "and the journals have none");
+}
+
+#[test]
+fn end_of_a_journal_is_missed_if_another_one_follows() {
+    let folder = tempfile::tempdir().unwrap();
+    let batch = with_two_journals(folder.path(), false);
+    let path = folder.path().join("0.jnl");
+    let file = OpenOptions::new().write(true).open(&path).unwrap();
+    let before = [13, 21, "server".len() as u64, 2, 13].iter().sum::<u64>();
+    // In a batch, and behind one; and with zeros behind it.
+    file.set_len(before + 70 * batch + 100).unwrap();
+    assert_nothing_is_sure(&found(folder.path()).1, "a batch of writes is cut off, and there is a later journal");
+    file.set_len(before + 70 * batch).unwrap();
+    assert_nothing_is_sure(&found(folder.path()).1, "is not begun before this one has 64000000 bytes");
+    file.set_len(64 << 20).unwrap();
+    assert_nothing_is_sure(&found(folder.path()).1, "is not begun before this one has 64000000 bytes");
+}
+
+#[test]
+fn numbers_of_batches_that_are_missing_or_changed_are_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let batch = with_two_journals(folder.path(), false);
+    let path = folder.path().join("1.jnl");
+    let file = OpenOptions::new().read(true).write(true).open(&path).unwrap();
+    let change = |at: u64, byte: u64| {
+        let mut number = [0];
+        file.read_exact_at(&mut number, at * batch + 5 + byte).unwrap();
+        file.write_all_at(&[number[0] ^ 1], at * batch + 5 + byte).unwrap();
+    };
+    for byte in [1, 4, 7] {
+        // The last one, and the first one.
+        change(9, byte);
+        assert_nothing_is_sure(&found(folder.path()).1, "no batch has the numbers ");
+        change(9, byte);
+        change(0, byte);
+        assert_nothing_is_sure(&found(folder.path()).1, "a batch of writes is damaged");
+        change(0, byte);
+    }
+    assert_eq!(said(&found(folder.path()).1), "");
+}
+
 #[test]
 fn links_are_named_and_not_followed() {
     let folder = tempfile::tempdir().unwrap();
