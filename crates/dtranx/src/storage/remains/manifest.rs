@@ -6,7 +6,7 @@ use std::path::Path;
 use xxhash_rust::xxh3::xxh3_128;
 
 use super::archive::{section, take_u8, take_u32, take_u64, take_u128};
-use super::numbered;
+use super::{KNOWN_VERSION, numbered, other_version};
 use crate::damage::Damage;
 use crate::files::Files;
 
@@ -32,6 +32,15 @@ pub(super) struct Manifest {
     pub(super) tables: Tables,
 }
 
+/// Reason why a manifest does not say which tables there are.
+#[derive(Debug)]
+pub(super) enum Bad {
+    /// The manifest is damaged or missing.
+    Damaged(Damage),
+    /// It is in another version of the engine's format, so that the tables are not read either.
+    OtherVersion(Damage),
+}
+
 /// Limit of the length of a manifest, in bytes: it has some hundred, and 33 for each table.
 const LIMIT_BYTES: u64 = 64 << 20;
 /// Length of the file with the manifest's number and checksum, in bytes.
@@ -42,11 +51,11 @@ const LEVELS: u8 = 7;
 /// Reads the manifest of a keyspace.
 ///
 /// # Errors
-/// It is damaged or missing.
-pub(super) fn read(files: &Files<'_>, keyspace: &Path) -> Result<Manifest, Damage> {
+/// It is damaged, missing, or in another version.
+pub(super) fn read(files: &Files<'_>, keyspace: &Path) -> Result<Manifest, Bad> {
     let lost = "which tables count is not known";
     let current = keyspace.join("current");
-    let damaged = |path: &Path, what: String| Damage::of(path.display(), format!("{what}; {lost}"));
+    let damaged = |path: &Path, what: String| Bad::Damaged(Damage::of(path.display(), format!("{what}; {lost}")));
     let bytes = files.read(&current, CURRENT_BYTES).map_err(|error| damaged(&current, error.to_string()))?;
     let mut rest = &bytes[..];
     let read = take_u64(&mut rest).zip(take_u128(&mut rest)).filter(|_| rest == [0]);
@@ -58,6 +67,14 @@ pub(super) fn read(files: &Files<'_>, keyspace: &Path) -> Result<Manifest, Damag
     let bytes = files.read(&path, LIMIT_BYTES).map_err(|error| failed(error.to_string()))?;
     if xxh3_128(&bytes) != checksum {
         return Err(failed(format!("the manifest, or its checksum in {}, is damaged", current.display())));
+    }
+    match section(&bytes, b"format_version") {
+        Some([KNOWN_VERSION]) => {}
+        Some([version]) => {
+            let what = format!("{}; its tables are not read", other_version(*version));
+            return Err(Bad::OtherVersion(Damage::of(path.display(), what)));
+        }
+        _ => return Err(failed("it does not name the version of the engine's format".to_owned())),
     }
     let tables = section(&bytes, b"tables").and_then(tables);
     let tables = tables.ok_or_else(|| failed("it has no list of tables".to_owned()))?;

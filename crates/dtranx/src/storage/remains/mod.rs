@@ -7,6 +7,7 @@
 //!
 //! | file | content | checked by |
 //! | --- | --- | --- |
+//! | `version` | version of the engine's format | the manifests, which name it, too |
 //! | `N.jnl` | journals: batches of entries, not yet in tables | a checksum for each batch |
 //! | `keyspaces/K/current` | number and checksum of the manifest | |
 //! | `keyspaces/K/vN` | manifest: the tables, each with its checksum | `current` |
@@ -32,6 +33,7 @@ use std::path::{Path, PathBuf};
 
 use crate::damage::{Damage, Damages};
 use crate::files::Files;
+use manifest::Bad;
 use numbers::Tabled;
 
 /// Name of the keyspace that says whose the storage is.
@@ -40,6 +42,12 @@ pub(crate) const ABOUT: &str = "about";
 pub(crate) const ITEMS: &str = "items";
 /// Number of the keyspace with the names of the others.
 const NAMES: u64 = 0;
+/// Version of the engine's format that this module reads.
+const KNOWN_VERSION: u8 = 3;
+/// Limit of the length of the file `version`, in bytes: it has four.
+const VERSION_LIMIT_BYTES: u64 = 64;
+/// Letters before the version in the file `version`.
+const VERSION_MAGIC: &[u8] = b"FJL";
 
 /// An entry of a keyspace. Of several entries of a key, the one with the highest number counts.
 #[derive(Clone, Copy, Debug)]
@@ -130,6 +138,10 @@ pub(crate) fn read(files: &Files<'_>, take: &mut Take<'_>) -> io::Result<Remains
         found.lose_all(Damage::of(folder.display(), "it is missing: all items that the log does not have are lost"));
         return Ok(found);
     }
+    if let Err(damage) = check_version(files, &mut found) {
+        found.lose_all(damage);
+        return Ok(found);
+    }
     let mut tabled = Tabled::default();
     let names = names(files, &mut found, &mut tabled)?;
     for (id, name) in &names {
@@ -146,6 +158,39 @@ pub(crate) fn read(files: &Files<'_>, take: &mut Take<'_>) -> io::Result<Remains
         None => Ok(()),
     })?;
     Ok(found)
+}
+
+/// Checks the version of the engine's format, which stands in a file of its own. A changed byte of
+/// that file is no other version, if a manifest says so.
+///
+/// # Errors
+/// The storage is in another version: nothing of it can be read.
+fn check_version(files: &Files<'_>, found: &mut Remains) -> Result<(), Damage> {
+    let path = files.folder().join("version");
+    let bytes = match files.read(&path, VERSION_LIMIT_BYTES) {
+        Ok(bytes) => bytes,
+        // Without it, the manifests say the same.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => {
+            found.damages.push(Damage::of(path.display(), format!("{error}; nothing is lost by it")));
+            return Ok(());
+        }
+    };
+    let Some(version) = bytes.strip_prefix(VERSION_MAGIC).and_then(<[u8]>::first).copied() else { return Ok(()) };
+    if version == KNOWN_VERSION {
+        return Ok(());
+    }
+    let what = other_version(version);
+    if manifest::read(files, &keyspace(files, NAMES)).is_ok() {
+        let what = format!("{what}; but the manifests are in version {KNOWN_VERSION}: nothing is lost");
+        found.damages.push(Damage::of(path.display(), what));
+        return Ok(());
+    }
+    Err(Damage::of(path.display(), format!("{what}; all items that the log does not have are lost")))
+}
+
+fn other_version(version: u8) -> String {
+    format!("it is in version {version} of the engine's format, and only version {KNOWN_VERSION} is known")
 }
 
 /// Reads the names of the keyspaces. They are made in the same order in every folder, which is what
@@ -185,11 +230,19 @@ fn read_tables(
             tabled.note_changes(manifest.changes);
             manifest.tables
         }
-        Err(damage) => {
+        Err(bad) => {
             tabled.miss();
-            // Without it, a table that was replaced may count: deleted keys may come back.
-            found.lose_all(damage);
-            manifest::all(files, &keyspace.join("tables"))
+            match bad {
+                Bad::Damaged(damage) => {
+                    // Without it, a table that was replaced may count: deleted keys may come back.
+                    found.lose_all(damage);
+                    manifest::all(files, &keyspace.join("tables"))
+                }
+                Bad::OtherVersion(damage) => {
+                    found.lose_all(damage);
+                    return Ok(());
+                }
+            }
         }
     };
     for (number, listed) in tables {

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode};
+use xxhash_rust::xxh3::xxh3_128;
 
 use super::{ABOUT, Between, ITEMS, Remains, read, table};
 use crate::files::{Files, failing};
@@ -319,6 +320,36 @@ fn numbers_of_batches_that_are_missing_or_changed_are_named() {
         change(0, byte);
     }
     assert_eq!(said(&found(folder.path()).1), "");
+}
+
+#[test]
+fn other_versions_of_the_engine_are_named_with_the_known_one() {
+    let folder = tempfile::tempdir().unwrap();
+    written(folder.path(), false, 0);
+    let (mark, keyspaces) = (folder.path().join("version"), folder.path().join("keyspaces"));
+    fs::write(&mark, b"FJL\x04").unwrap();
+    let (_, remains) = found(folder.path());
+    let other = "it is in version 4 of the engine's format, and only version 3 is known";
+    assert!(said(&remains).contains(other) && said(&remains).contains("nothing is lost"), "{}", said(&remains));
+    assert!(remains.unsure.is_empty());
+    fs::rename(&keyspaces, folder.path().join("partitions")).unwrap();
+    let (_, remains) = found(folder.path());
+    assert_nothing_is_sure(&remains, other);
+    assert_eq!(remains.damages.list().len(), 1, "the same is said once: {}", said(&remains));
+    fs::rename(folder.path().join("partitions"), &keyspaces).unwrap();
+    fs::write(&mark, b"FJL\x03").unwrap();
+
+    let current = keyspaces.join("2/current");
+    let mut now = fs::read(&current).unwrap();
+    let manifest = keyspaces.join(format!("2/v{}", u64::from_le_bytes(now[..8].try_into().unwrap())));
+    let mut bytes = fs::read(&manifest).unwrap();
+    // The version is the first section.
+    assert_eq!(bytes[0], 3);
+    bytes[0] = 4;
+    now[8..24].copy_from_slice(&xxh3_128(&bytes).to_le_bytes());
+    fs::write(&manifest, bytes).unwrap();
+    fs::write(&current, now).unwrap();
+    assert_nothing_is_sure(&found(folder.path()).1, &format!("{other}; its tables are not read"));
 }
 
 #[test]
