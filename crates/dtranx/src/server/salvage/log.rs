@@ -1,4 +1,4 @@
-//! What the log's records say: which transactions are committed, and what they have written.
+//! Gathers from the log's records which transactions are committed, and what they have written.
 
 use std::io;
 
@@ -6,22 +6,24 @@ use super::scratch::Scratch;
 use crate::core::{GcRecord, Outcome, Record, ServerId, TranxId, Write};
 use crate::log::Sight;
 
-/// The records that were read so far.
+/// Facts from the records of the log that were read so far.
 pub(super) struct Records<'a> {
     me: ServerId,
     scratch: &'a Scratch,
     /// State in the GC log; `None`: it cannot be read.
     gc: Option<GcRecord>,
-    /// Whether a record in order was appended after the state in the GC log was taken. What comes
+    /// Highest number of this server's transactions that a record in order has reserved.
+    reserved: Option<u64>,
+    /// True if a record in order was appended after the state in the GC log was taken. What comes
     /// behind a later gap is then not complete by that state.
     pub(super) is_past_gc: bool,
-    /// Error of the scratch folder.
+    /// First error of the scratch folder.
     pub(super) failed: Option<io::Error>,
 }
 
 impl<'a> Records<'a> {
     pub(super) fn new(me: ServerId, scratch: &'a Scratch) -> Self {
-        Self { me, scratch, gc: None, is_past_gc: false, failed: None }
+        Self { me, scratch, gc: None, reserved: None, is_past_gc: false, failed: None }
     }
 
     /// Takes what a survey of the log sees.
@@ -49,6 +51,7 @@ impl<'a> Records<'a> {
     fn in_order(&mut self, record: Record, bytes: &[u8]) -> io::Result<()> {
         match record {
             Record::Reserve { through } => {
+                self.reserved = self.reserved.max(Some(through));
                 self.is_past_gc |= self.gc.as_ref().is_some_and(|gc| through > gc.reserved_through);
                 Ok(())
             }
@@ -86,12 +89,33 @@ impl<'a> Records<'a> {
     /// any more. The outcome of another server's transaction may come behind the items. One that
     /// this server coordinates is in the items only when its commit is durable in the log.
     pub(super) fn vouch_for(&self, tranx: TranxId) -> io::Result<bool> {
-        let is_known = self.is_complete(tranx) || self.scratch.is_committed(tranx)?;
-        Ok(is_known || tranx.server != self.me && self.scratch.is_ready(tranx)?)
+        let is_known = self.is_complete(tranx) || self.scratch.is_ready(tranx)?;
+        Ok((is_known || self.scratch.is_committed(tranx)?) && !self.contradict(tranx)?)
     }
 
-    /// Transactions of other servers without an outcome that are not complete, and what they write.
-    /// With a gap, those of this server too: their outcomes may be lost.
+    /// Returns true if an item of this transaction shows that the log has lost its end: the part is
+    /// there, and its outcome, which the log had behind the part, is not. Of another server's
+    /// transaction the log had it before the transaction was complete.
+    pub(super) fn contradict(&self, tranx: TranxId) -> io::Result<bool> {
+        Ok((tranx.server == self.me || self.is_complete(tranx)) && self.scratch.is_ready(tranx)?)
+    }
+
+    /// Returns what shows that the log has lost its end, without any item: the GC log names numbers
+    /// of this server's transactions that were in use. A record had reserved them before, and is
+    /// not there, although the log has one from before it. (Records that reserve numbers do so for
+    /// ever higher ones.)
+    pub(super) fn lost_end(&self) -> Option<String> {
+        let used = self.gc.iter().flat_map(|gc| &gc.low_water).find(|(server, _)| *server == self.me)?.1;
+        let reserved = self.reserved.filter(|reserved| *reserved < used)?;
+        Some(format!(
+            "the GC log says that this server's transactions have used the numbers up to {used}, and the last ones \
+             that a record reserves end with {reserved}: the log has lost its end"
+        ))
+    }
+
+    /// Returns the transactions of other servers that are neither complete nor have an outcome, and
+    /// what they write. With a gap, it returns those of this server, too: their outcomes may be
+    /// lost.
     pub(super) fn in_doubt(&self, has_gap: bool) -> impl Iterator<Item = io::Result<(TranxId, Vec<Write>)>> {
         // Without an outcome they are aborted.
         let is_aborted = move |tranx: TranxId| self.is_complete(tranx) || tranx.server == self.me && !has_gap;
@@ -123,11 +147,59 @@ mod tests {
             let ready = Record::Ready { tranx, participants, shared: Vec::new(), ranges: Vec::new(), writes };
             records.see(Sight::InOrder(&postcard::to_allocvec(&ready).unwrap())).unwrap();
         }
-        assert!(records.vouch_for(others).unwrap());
+        assert!(records.vouch_for(others).unwrap() && !records.contradict(others).unwrap());
         // An item of it shows that the log has lost its end, with the commit.
-        assert!(!records.vouch_for(own).unwrap());
+        assert!(!records.vouch_for(own).unwrap() && records.contradict(own).unwrap());
         let commit = Record::Commit { tranx: own, participants, epoch: Epoch(1) };
         records.see(Sight::InOrder(&postcard::to_allocvec(&commit).unwrap())).unwrap();
         assert!(records.vouch_for(own).unwrap());
+    }
+
+    /// Shows the records a state of the GC log.
+    fn state(records: &mut Records<'_>, reserved_through: u64, low_water: Vec<(ServerId, u64)>) {
+        let state = GcRecord { reserved_through, low_water, ..GcRecord::default() };
+        records.see(Sight::State(&postcard::to_allocvec(&state).unwrap())).unwrap();
+    }
+
+    #[test]
+    fn item_of_a_complete_transaction_without_its_outcome_shows_that_the_end_is_lost() {
+        let folder = tempfile::tempdir().unwrap();
+        let scratch = Scratch::make(&folder.path().join("scratch")).unwrap();
+        let [me, other] = [1, 2].map(ServerId);
+        let mut records = Records::new(me, &scratch);
+        state(&mut records, 100, vec![(me, 7), (other, 5)]);
+        let part = |number| Record::Ready {
+            tranx: TranxId { server: other, number },
+            participants: vec![me, other],
+            shared: Vec::new(),
+            ranges: Vec::new(),
+            writes: Vec::new(),
+        };
+        for number in [4, 5, 6] {
+            records.see(Sight::InOrder(&postcard::to_allocvec(&part(number)).unwrap())).unwrap();
+        }
+        let outcome =
+            Record::Outcome { tranx: TranxId { server: other, number: 4 }, outcome: Outcome::Commit(Epoch(1)) };
+        records.see(Sight::InOrder(&postcard::to_allocvec(&outcome).unwrap())).unwrap();
+        // 3 may have been in a segment that is removed; 6 is in doubt; nobody has seen 7.
+        let vouched = [3, 4, 5, 6, 7].map(|number| records.vouch_for(TranxId { server: other, number }).unwrap());
+        assert_eq!(vouched, [true, true, false, true, false]);
+    }
+
+    #[test]
+    fn numbers_that_the_gc_log_knows_and_no_record_reserves_show_that_the_end_is_lost() {
+        let folder = tempfile::tempdir().unwrap();
+        let scratch = Scratch::make(&folder.path().join("scratch")).unwrap();
+        let [me, other] = [1, 2].map(ServerId);
+        let reserve = |through| postcard::to_allocvec(&Record::Reserve { through }).unwrap();
+        let mut records = Records::new(me, &scratch);
+        state(&mut records, 100, vec![(other, 500), (me, 90)]);
+        assert_eq!(records.lost_end(), None, "the record may be in a segment that is removed");
+        records.see(Sight::InOrder(&reserve(80))).unwrap();
+        assert!(records.lost_end().unwrap().contains("up to 90"));
+        records.see(Sight::Behind(&reserve(90))).unwrap();
+        assert!(records.lost_end().is_some());
+        records.see(Sight::InOrder(&reserve(90))).unwrap();
+        assert_eq!(records.lost_end(), None);
     }
 }

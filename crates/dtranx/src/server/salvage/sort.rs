@@ -23,6 +23,7 @@ use crate::server::ServerConfig;
 use crate::storage::remains::Between;
 use crate::storage::{stored_item, stored_key};
 
+/// Everything that was read of a server, from which the file is written.
 pub(super) struct Sorter<'a> {
     pub(super) config: &'a ServerConfig,
     pub(super) scratch: &'a Scratch,
@@ -32,7 +33,7 @@ pub(super) struct Sorter<'a> {
     pub(super) unsure: Vec<Between>,
 }
 
-/// What the log and the items have of a key.
+/// A key with its newest entries in the log and in the items.
 struct Found {
     key: Key,
     log: Option<Written>,
@@ -40,7 +41,7 @@ struct Found {
 }
 
 impl Sorter<'_> {
-    /// Writes the file, and says what is in it.
+    /// Writes the file, and returns a report of what is in it.
     pub(super) fn write(mut self, mut damages: Damages, file: impl Write) -> Result<Salvaged, SalvageError> {
         self.check_items(&mut damages)?;
         let (in_doubt, doubtful) = self.settle()?;
@@ -72,10 +73,12 @@ impl Sorter<'_> {
         Ok(Salvaged { damages, segments, records, behind, moment, sure, uncertain, in_doubt, doubtful, newer })
     }
 
-    /// Checks that every stored item makes sense, and that the log knows its transaction: else the
-    /// log has lost its end.
+    /// Checks that every stored item makes sense, and that neither the items nor the GC log know
+    /// more than the log: else the log has lost its end.
     fn check_items(&mut self, damages: &mut Damages) -> io::Result<()> {
-        let is_log_whole = self.surveyed.gap.is_none() && !self.surveyed.begins_late;
+        if let Some(what) = self.records.lost_end() {
+            self.end_is_lost(what, damages);
+        }
         let are_proofs = self.scratch.are_items_proofs();
         for stored in self.scratch.items() {
             let (key, value) = stored?;
@@ -87,20 +90,37 @@ impl Sorter<'_> {
                 }
             };
             let version = item.version;
-            if is_log_whole && are_proofs && self.surveyed.gap.is_none() && !self.records.vouch_for(version)? {
+            if are_proofs && self.surveyed.gap.is_none() && self.shows_more(version)? {
                 let what = format!(
-                    "the items have been written by transaction {version}, of which the log has no record: its end \
+                    "the items have been written by transaction {version}, whose commit the log does not have: its end \
                      is lost"
                 );
-                let damage = Damage::of(self.config.log_folder.display(), what);
-                damages.push(damage.clone());
-                self.surveyed.gap = Some(damage);
+                self.end_is_lost(what, damages);
             }
         }
         Ok(())
     }
 
-    /// Looks at each transaction in doubt. If an item shows that its writes were done, it is
+    /// Returns true if an item of this transaction shows that the log has lost its end. What the
+    /// log has no record of may also have been in its beginning, if that is lost.
+    fn shows_more(&self, version: TranxId) -> io::Result<bool> {
+        if self.surveyed.begins_late {
+            self.records.contradict(version)
+        } else {
+            Ok(!self.records.vouch_for(version)?)
+        }
+    }
+
+    /// Notes that the log has lost its end, unless a gap is known.
+    fn end_is_lost(&mut self, what: String, damages: &mut Damages) {
+        if self.surveyed.gap.is_none() {
+            let damage = Damage::of(self.config.log_folder.display(), what);
+            damages.push(damage.clone());
+            self.surveyed.gap = Some(damage);
+        }
+    }
+
+    /// Decides about each transaction in doubt. If an item shows that its writes were done, it is
     /// committed. Otherwise its keys are held back: its coordinator may have committed it. Returns
     /// those that are in doubt, and the keys that they write.
     fn settle(&self) -> io::Result<(Named<TranxId>, Named<Key>)> {
@@ -136,7 +156,7 @@ impl Sorter<'_> {
         self.unsure.iter().any(|keys| keys.contains(stored))
     }
 
-    /// All keys in order, with what is known of each.
+    /// Returns all keys in order, with what the log and the items have of each.
     fn keys(&self) -> impl Iterator<Item = io::Result<Found>> {
         let only_items = self.scratch.items().filter_map(|stored| {
             let (key, item) = match stored {
@@ -154,7 +174,7 @@ impl Sorter<'_> {
         merge(in_log, only_items)
     }
 
-    /// Whether a key had this value at the moment of the file.
+    /// Returns true if a key had this value at the moment of the file.
     fn is_sure(&self, found: &Found) -> io::Result<bool> {
         if self.scratch.is_held(&found.key)? {
             return Ok(false);
@@ -179,7 +199,7 @@ impl Found {
     }
 }
 
-/// Two sequences without a key in common, in the order of the keys.
+/// Merges two sequences that have no key in common, in the order of the keys.
 fn merge(
     one: impl Iterator<Item = io::Result<Found>>,
     other: impl Iterator<Item = io::Result<Found>>,

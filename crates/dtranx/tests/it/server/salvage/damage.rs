@@ -5,6 +5,7 @@ use std::fs::{self, OpenOptions};
 use std::os::unix::fs::{FileExt, symlink};
 use std::path::{Path, PathBuf};
 
+use dtranx::core::GcRecord;
 use dtranx::server::Moment;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -255,5 +256,38 @@ fn items_that_know_more_than_the_log_show_that_its_end_is_lost() {
     }
     let got = store.check("the newest segments are gone");
     assert!(matches!(got.found.moment, Moment::Before(_)), "{}", shown(&got));
-    assert!(shown(&got).contains("of which the log has no record: its end is lost"), "{}", shown(&got));
+    assert!(shown(&got).contains("whose commit the log does not have: its end is lost"), "{}", shown(&got));
+}
+
+/// Writes a state of the GC log, as docs/dtranx-log-format.md describes it, with a later generation
+/// than the one that is there.
+fn write_gc_log(store: &Store, state: &GcRecord) {
+    let path = store.config.log_folder.join("gc.log");
+    let mut bytes = fs::read(&path).unwrap();
+    let half = bytes.len() / 2;
+    let state = postcard::to_stdvec(state).unwrap();
+    // Generation 1 is in the second half.
+    let mut later = bytes[half..half + 56].to_vec();
+    later[12..16].fill(0);
+    later[16..24].copy_from_slice(&2_u64.to_le_bytes());
+    later[32..36].copy_from_slice(&(state.len() as u32).to_le_bytes());
+    later.extend(state);
+    let checksum = crc32c::crc32c(&later);
+    later[12..16].copy_from_slice(&checksum.to_le_bytes());
+    bytes[..later.len()].copy_from_slice(&later);
+    fs::write(path, bytes).unwrap();
+}
+
+#[test]
+fn gc_log_that_knows_more_than_the_log_shows_that_its_end_is_lost() {
+    let _limit = Limit::of(600, "salvage of a store");
+    let store = Store::young();
+    let me = store.config.server;
+    let record = |used| GcRecord { reserved_through: used, low_water: vec![(me, used)], ..GcRecord::default() };
+    write_gc_log(&store, &record(50));
+    assert!(store.check("the log has reserved more").found.is_whole());
+    write_gc_log(&store, &record(1 << 40));
+    let got = store.check("a record that reserves numbers is lost");
+    assert!(matches!(got.found.moment, Moment::Before(_)), "{}", shown(&got));
+    assert!(shown(&got).contains("numbers up to 1099511627776"), "{}", shown(&got));
 }
