@@ -1,4 +1,4 @@
-//! What was read, until it is written: on a disk, because it may be larger than the memory.
+//! Keeps what was read until it is written: on a disk, because it may be larger than the memory.
 
 use std::cell::Cell;
 use std::fs;
@@ -10,35 +10,37 @@ use fjall::{Database, Keyspace, KeyspaceCreateOptions};
 use crate::core::{Key, Record, ServerId, TranxId, Value, Write};
 use crate::storage::remains::Entry;
 
-/// Memory that may be used before it is written, in bytes.
+/// Memory that may be filled before it is written to the disk, in bytes.
 const MEMORY_BYTES: u64 = 32 << 20;
+/// Size of the engine's cache of blocks, in bytes.
 const CACHE_BYTES: u64 = 32 << 20;
 const ABSENT: u8 = 0;
 const PRESENT: u8 = 1;
 const NUMBER_BYTES: usize = 8;
 
-/// State of a key after a commit.
+/// State of a key after a commit that the log has.
 pub(super) struct Written {
-    /// `None`: it deleted the key.
+    /// Value that was put; `None`: the key was deleted.
     pub(super) value: Option<Value>,
 }
 
-/// What the items count for. Numbers of transactions begin anew in each store, so that those of
-/// another one prove nothing.
+/// Purposes that the items are good for. Numbers of transactions begin anew in each store, so that
+/// those of another one prove nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Use {
-    /// Values, and proofs of what is committed.
+    /// The items give values, and prove what is committed.
     Proofs,
-    /// Values only: it is not known whose they are.
+    /// The items give values only: it is not known whose they are.
     Values,
-    /// Nothing: they are another store's.
+    /// The items give nothing: they are another store's.
     None,
 }
 
+/// A folder with everything that was read.
 pub(super) struct Scratch {
     /// The last commit of each key that the log has.
     log: Part,
-    /// Committed transactions in the log.
+    /// Transactions that the log shows to be committed.
     commits: Part,
     /// Records `Ready` without an outcome, by transaction.
     ready: Part,
@@ -52,12 +54,12 @@ pub(super) struct Scratch {
     /// Keys that are not sure because a transaction in doubt may have written them.
     held: Part,
     uncertain: Part,
-    /// Dropped before the folder is removed.
+    /// Database in the folder; it is dropped before the folder is removed.
     database: Option<Database>,
     folder: PathBuf,
 }
 
-/// Keys that begin with the same byte.
+/// Part of the database whose keys begin with the same byte.
 struct Part {
     all: Keyspace,
     tag: u8,
@@ -84,7 +86,7 @@ impl Part {
         self.all.remove(self.tagged(key)).map_err(failed)
     }
 
-    /// Keys and values in the order of the keys, as they are when this is called.
+    /// Returns keys and values in the order of the keys, as they are when this is called.
     fn iter(&self) -> impl Iterator<Item = io::Result<(Vec<u8>, Vec<u8>)>> + use<> {
         self.all.prefix([self.tag]).map(|entry| {
             let (key, value) = entry.into_inner().map_err(failed)?;
@@ -134,12 +136,12 @@ impl Scratch {
         self.commits.has(&id(tranx))
     }
 
-    /// What the log has of a key.
+    /// Returns the last commit of a key that the log has.
     pub(super) fn in_log(&self, key: &Key) -> io::Result<Option<Written>> {
         self.log.get(key.as_bytes())?.map(|bytes| written(&bytes)).transpose()
     }
 
-    /// The keys of the log, in order.
+    /// Returns the keys that the log has, in order.
     pub(super) fn log(&self) -> impl Iterator<Item = io::Result<(Key, Written)>> {
         self.log.iter().map(|entry| {
             let (key, bytes) = entry?;
@@ -163,7 +165,7 @@ impl Scratch {
         self.ready.has(&id(tranx))
     }
 
-    /// Transactions without an outcome, and their writes.
+    /// Returns the transactions without an outcome, and their writes.
     pub(super) fn ready(&self) -> impl Iterator<Item = io::Result<(TranxId, Vec<Write>)>> {
         self.ready.iter().map(|entry| {
             let (key, record) = entry?;
@@ -181,7 +183,7 @@ impl Scratch {
         self.behind.has(&id(tranx))
     }
 
-    /// The keys of which records behind a gap have versions.
+    /// Returns the keys of which records behind a gap have versions.
     pub(super) fn newer(&self) -> impl Iterator<Item = io::Result<Key>> {
         self.newer.iter().map(|entry| key_of(entry?.0))
     }
@@ -195,7 +197,7 @@ impl Scratch {
         note(&self.about, entry)
     }
 
-    /// What the storage says about itself.
+    /// Returns the names and values that the storage states about itself.
     pub(super) fn about(&self) -> io::Result<Vec<(Vec<u8>, Vec<u8>)>> {
         let found = self.about.iter().map(|entry| {
             let (key, bytes) = entry?;
@@ -213,7 +215,7 @@ impl Scratch {
         self.use_of_items.get() == Use::Proofs
     }
 
-    /// The stored items, in the order of their stored keys; those that are deleted are left out.
+    /// Returns the stored items, in the order of their stored keys, without those that are deleted.
     pub(super) fn items(&self) -> impl Iterator<Item = io::Result<(Vec<u8>, Vec<u8>)>> {
         let items = (self.use_of_items.get() != Use::None).then(|| self.items.iter());
         let found = items.into_iter().flatten().map(|entry| {
@@ -223,7 +225,7 @@ impl Scratch {
         found.filter_map(io::Result::transpose)
     }
 
-    /// The stored item of a stored key, if it proves something.
+    /// Returns the stored item of a stored key, if items prove something.
     pub(super) fn item(&self, key: &[u8]) -> io::Result<Option<Vec<u8>>> {
         if !self.are_items_proofs() {
             return Ok(None);
@@ -268,7 +270,7 @@ fn key_of(bytes: Vec<u8>) -> io::Result<Key> {
     Key::new(bytes).map_err(io::Error::other)
 }
 
-/// A transaction in ten bytes that sort as it does.
+/// Spells a transaction in ten bytes that sort as it does.
 fn id(tranx: TranxId) -> [u8; 10] {
     let mut bytes = [0; 10];
     bytes[..2].copy_from_slice(&tranx.server.0.to_be_bytes());
@@ -308,13 +310,13 @@ fn note(part: &Part, entry: Entry<'_>) -> io::Result<()> {
     part.insert(entry.key, &bytes)
 }
 
-/// The value in a noted entry; `None`: it is deleted.
+/// Returns the value in a noted entry; `None`: the key is deleted.
 fn stored(bytes: &[u8]) -> io::Result<Option<&[u8]>> {
     let (flag, value) = bytes.get(NUMBER_BYTES..).and_then(<[u8]>::split_first).ok_or_else(torn)?;
     Ok((*flag == PRESENT).then_some(value))
 }
 
-/// The scratch folder does not have what was written into it.
+/// Error for a scratch folder that does not have what was written into it.
 fn torn() -> io::Error {
     io::Error::other("it does not have what was written into it")
 }
