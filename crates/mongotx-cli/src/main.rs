@@ -98,6 +98,16 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_gateway_has_half_of_the_cores_or_the_threads_that_it_is_given() {
+        let threads = |args: &[&str]| Cli::parse_from([&["mongotx"], args].concat()).command.threads();
+        assert_eq!(threads(&["serve"]), Some(program::half_of_the_cores()));
+        assert_eq!(threads(&["serve", "--threads", "3"]), NonZeroUsize::new(3));
+        assert_eq!(threads(&["ls"]), None, "one for each core");
+        let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
+        assert_eq!(program::half_of_the_cores().get(), (cores / 2).max(1));
+    }
+
+    #[test]
     fn every_command_and_option_is_on_its_page() {
         clicheck::assert_described(Cli::command(), &["docs/commands.md", "docs/configuration.md"]);
     }

@@ -114,7 +114,7 @@ async fn a_server_that_is_not_up_yet_is_waited_for_when_asked() {
 }
 
 #[tokio::test]
-async fn a_gateway_has_half_as_many_threads_as_cores_or_as_many_as_it_is_given() {
+async fn a_gateway_has_as_many_threads_as_it_is_given() {
     let server = testkit::shared_standalone().await.unwrap();
     let cores = std::thread::available_parallelism().unwrap().get();
     let many = cores + 40;
