@@ -32,7 +32,7 @@ use crate::{
         asked::{fields::Fields, own_key::OwnKey, query::Query},
         catalog::Collection,
         finishing::finisher::ByNow,
-        queries::read_lease::FoundBy,
+        queries::read_lease::{FoundBy, PermitBeside},
         server::stream::Stream,
     },
     document,
@@ -57,12 +57,25 @@ struct Stored {
 /// The documents that match the query, if its client is alone and has left something in the
 /// collection.
 pub(super) async fn find(core: &Core, ns: &Namespace, query: &Query) -> Result<Option<Documents>> {
-    if !core.unprobed.has_own(ns) {
+    if !core.unprobed.has_own(ns) || core.unprobed.was_in_vain(ns) {
         return Ok(None);
     }
     let Some((found_by, known)) = found_by(core, ns, query).await? else { return Ok(None) };
     let is_by_id = found_by == FoundBy::Id;
     let Some(permit) = core.unprobed.permit_beside(ns, found_by).await else { return Ok(None) };
+    let answer = ask(core, ns, query, &known, &permit, is_by_id).await?;
+    core.unprobed.note_beside(ns, answer.is_some());
+    Ok(answer.map(Documents::at_hand))
+}
+
+async fn ask(
+    core: &Core,
+    ns: &Namespace,
+    query: &Query,
+    known: &Arc<Collection>,
+    permit: &PermitBeside,
+    is_by_id: bool,
+) -> Result<Option<Vec<RawDocumentBuf>>> {
     core.server.at(Step::BeforeQueryBeside).await;
     let by_now = core.finisher.by_now();
     let answer = match core.server.cursor(&ns.db, command(core, ns, query, is_by_id)).await {
@@ -70,19 +83,20 @@ pub(super) async fn find(core: &Core, ns: &Namespace, query: &Query) -> Result<O
         answer => answer?,
     };
     if !answer.has_come() {
-        core.unprobed.note_long(ns);
         return Ok(None);
     }
     core.server.at(Step::AfterQueryBeside).await;
     let Some(stored) = stored(query, answer).await? else { return Ok(None) };
+    let keys: Vec<Option<OwnKey>> = stored.iter().map(|one| one.key.clone()).collect();
+    // Nothing is waited for in vain.
+    if !are_different(&keys) || core.unprobed.begun_beside(permit, ns, &keys).is_none() {
+        return Ok(None);
+    }
     let outcomes = outcomes(core, &stored, by_now).await?;
     // The server may have scanned an index that was not known.
-    let is_known = Arc::ptr_eq(&known, &core.catalog.look_up(ns).await?);
-    let keys: Vec<Option<OwnKey>> = stored.iter().map(|one| one.key.clone()).collect();
+    let is_known = Arc::ptr_eq(known, &core.catalog.look_up(ns).await?);
     // Last: what has begun to be decided by now may be in the answer.
-    let meanwhile = core.unprobed.begun_beside(&permit, ns, &keys).filter(|_| is_known && are_different(&keys));
-    core.unprobed.count(meanwhile.is_some());
-    let Some(meanwhile) = meanwhile else { return Ok(None) };
+    let Some(meanwhile) = core.unprobed.begun_beside(permit, ns, &keys).filter(|_| is_known) else { return Ok(None) };
     let outcome = |id: TxId| match outcomes.get(&id) {
         _ if meanwhile.has_begun_later(id) => Outcome::Not,
         Some(outcome) => *outcome,
@@ -92,11 +106,25 @@ pub(super) async fn find(core: &Core, ns: &Namespace, query: &Query) -> Result<O
         // Reads that may be a little old are not to go back behind this one.
         core.pending.saw_unfinished(ns);
     }
+    shown(query, stored, outcome, is_by_id)
+}
+
+/// The documents as they are shown. `None`: one of them is damaged or should not be in the answer,
+/// or too few are left.
+fn shown(
+    query: &Query,
+    stored: Vec<Stored>,
+    outcome: impl Fn(TxId) -> Outcome,
+    is_by_id: bool,
+) -> Result<Option<Vec<RawDocumentBuf>>> {
     let (fetched, mut shown) = (stored.len() as u64, Vec::with_capacity(stored.len()));
     for one in stored {
-        match version(&one.lock, outcome, is_by_id) {
+        match version(&one.lock, &outcome, is_by_id) {
             Some(Version::Safe) => shown.push(one.document),
-            Some(Version::Unsafe) => shown.extend(unsafe_answer(query, &one.document)?),
+            Some(Version::Unsafe) => match unsafe_answer(query, &one.document)? {
+                Some(document) => shown.push(document),
+                None => return Ok(None),
+            },
             Some(Version::Absent) => {}
             None => return Ok(None),
         }
@@ -105,12 +133,12 @@ pub(super) async fn find(core: &Core, ns: &Namespace, query: &Query) -> Result<O
     if query.limit > 0 {
         shown.truncate(usize::try_from(query.limit).unwrap_or(usize::MAX));
     }
-    Ok((!is_short).then(|| Documents::at_hand(shown)))
+    Ok((!is_short).then_some(shown))
 }
 
 /// The version that is shown of a document. `None`: that is not known, or it should not be in the
 /// answer.
-fn version(lock: &LockState, outcome: impl Fn(TxId) -> Outcome, is_by_id: bool) -> Option<Version> {
+fn version(lock: &LockState, outcome: &impl Fn(TxId) -> Outcome, is_by_id: bool) -> Option<Version> {
     let comes_or_goes = lock.insert || lock.remove;
     match lock.writer.map(outcome) {
         Some(Outcome::Unknown) => None,
@@ -162,8 +190,7 @@ fn are_different(keys: &[Option<OwnKey>]) -> bool {
 /// them; and what is known of the collection. `None`: all fields, or another version of a document
 /// cannot be shown in its place.
 async fn found_by(core: &Core, ns: &Namespace, query: &Query) -> Result<Option<(FoundBy, Arc<Collection>)>> {
-    let is_short = (1..=MOST_TOGETHER).contains(&query.limit) || query.limit == 0 && !core.unprobed.was_long(ns);
-    if !is_short || !query.shows_ids() || !shows_either_version(query) {
+    if query.limit > MOST_TOGETHER || !query.shows_ids() || !shows_either_version(query) {
         return Ok(None);
     }
     let fields = Fields::found_by(query);

@@ -22,6 +22,14 @@ impl OwnKey {
         }
     }
 
+    /// Bytes that it takes.
+    pub(crate) fn count_bytes(&self) -> usize {
+        match self {
+            Self::Whole(_) => size_of::<i64>(),
+            Self::Bytes(bytes) => bytes.len(),
+        }
+    }
+
     /// Of an `_id` that equals no other but what has the same key: `None` for decimals, fractions,
     /// and what may hold numbers. (Strings, where no collation is involved.)
     pub(crate) fn of_simple(id: &Bson) -> Option<Self> {

@@ -247,8 +247,9 @@ impl Finisher {
         self.desk().backlog().committed_in(ns, most)
     }
 
-    /// Returns true if this transaction was committed, and its documents in this collection are not
-    /// all known to be clean.
+    /// Returns true if this transaction was handed over, and its documents in this collection are
+    /// not all known to be clean. What the server has refused does not count
+    /// ([`Finisher::has_refused`]).
     pub(crate) fn is_left_in(&self, ns: &Namespace, id: TxId) -> bool {
         self.desk().backlog().is_left_in(ns, id)
     }

@@ -26,7 +26,9 @@ use crate::{
 };
 
 /// Documents of one collection that the memory of decisions names.
-const MOST_REMEMBERED: usize = 64;
+const MOST_REMEMBERED: usize = 16;
+/// The longest `_id` that it names, in bytes.
+const LONGEST_REMEMBERED: usize = 256;
 
 /// The documents of one collection, by the bytes of their `_id`s.
 #[derive(Default)]
@@ -339,7 +341,8 @@ impl Transaction {
     pub(crate) fn written_collections(&self) -> Vec<Written> {
         let of = |(ns, held): (&Namespace, &HeldSet)| {
             let few = Some(&held.written).filter(|written| !held.unknown && written.len() <= MOST_REMEMBERED);
-            let documents = few.and_then(|few| few.values().map(|at| OwnKey::of_simple(&at.id)).collect::<Option<_>>());
+            let key = |at: &Address| OwnKey::of_simple(&at.id).filter(|key| key.count_bytes() <= LONGEST_REMEMBERED);
+            let documents = few.and_then(|few| few.values().map(key).collect::<Option<_>>());
             Written { ns: ns.clone(), fields: self.fields_changed(ns, held), documents }
         };
         self.held.iter().filter(|(_, held)| !held.written.is_empty()).map(of).collect()

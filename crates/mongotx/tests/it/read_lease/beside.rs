@@ -275,7 +275,7 @@ async fn sums_are_right_beside_transfers() {
         let reader = Reader::on(&server, finishing_after(delay)).await.alone().await;
         let beside = Client::connect_with(&server.uri(), quiet::options()).await.unwrap();
         let (stop, stopped) = watch::channel(false);
-        let transfers = (0..4).map(|task| {
+        let transfers = (0..2).map(|task| {
             let (client, coll, stopped) = (reader.client.clone(), reader.coll.clone(), stopped.clone());
             tokio::spawn(async move { transfer(&client, &coll, task, &stopped).await })
         });
@@ -320,7 +320,7 @@ async fn transfer(client: &Client, coll: &Collection<Document>, task: i32, stopp
             drop(session.rollback().await);
         }
         // Queries are to find moments in which nothing is decided, too.
-        tokio::time::sleep(Duration::from_millis(2)).await;
+        tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }
 
@@ -395,7 +395,7 @@ async fn pairs_come_and_go_together() {
                     }
                     let pair = 2 * (PAIRS / 2 * task + n % (PAIRS / 2));
                     drop(turned(&coll, &mut session, [1_000 + pair, 1_001 + pair]).await);
-                    tokio::time::sleep(Duration::from_millis(5)).await;
+                    tokio::time::sleep(Duration::from_millis(10)).await;
                 }
             })
         });

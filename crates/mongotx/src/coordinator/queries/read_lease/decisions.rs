@@ -16,8 +16,9 @@ use crate::{
 
 /// The most collections of which decisions are counted.
 const MAX_COLLECTIONS: usize = 10_000;
-/// Decisions of one collection that are remembered one by one.
-const REMEMBERED: usize = 256;
+/// Decisions of one collection that are remembered one by one, and of all collections.
+const REMEMBERED: usize = 128;
+const MAX_REMEMBERED: usize = 16_384;
 
 /// Changes that a transaction has made in one collection.
 #[derive(Clone, Debug)]
@@ -82,14 +83,22 @@ pub(super) struct Decisions {
     /// That number when collections were forgotten the last time.
     forgotten: u64,
     known: HashMap<Namespace, Known>,
+    /// Number of decisions that are remembered, in all collections.
+    remembered: usize,
 }
 
 impl Decisions {
-    /// Notes that a transaction begins to be decided. Returns its number.
-    pub(super) fn begin(&mut self, id: TxId, written: &[Written]) -> u64 {
+    /// Notes that a transaction begins to be decided. Returns its number. `is_left` says whether a
+    /// transaction that was decided has left something in a collection.
+    pub(super) fn begin(&mut self, id: TxId, written: &[Written], is_left: impl Fn(&Namespace, TxId) -> bool) -> u64 {
         self.begun += 1;
+        if self.remembered + written.len() > MAX_REMEMBERED {
+            self.known.values_mut().for_each(Known::forget);
+            self.remembered = 0;
+        }
         if self.known.len() >= MAX_COLLECTIONS {
             self.known.retain(|_, known| known.open > 0);
+            self.remembered = self.known.values().map(|known| known.recent.len()).sum();
             self.forgotten = self.begun;
         }
         let (number, is_forgotten) = (self.begun, self.forgotten > 0);
@@ -102,10 +111,12 @@ impl Decisions {
                 && let Some(first) = known.recent.pop_front()
             {
                 known.dropped = first.number;
-                known.has_older = true;
+                known.has_older |= first.is_open || is_left(ns, first.id);
+                self.remembered -= 1;
             }
             let (fields, documents) = (fields.clone(), documents.clone());
             known.recent.push_back(Begun { number, id, fields, documents, is_open: true });
+            self.remembered += 1;
         }
         number
     }
@@ -115,7 +126,8 @@ impl Decisions {
         for Written { ns, .. } in written {
             if let Some(known) = self.known.get_mut(ns) {
                 known.open = known.open.saturating_sub(1);
-                known.recent.iter_mut().filter(|one| one.number == number).for_each(|one| one.is_open = false);
+                let mut latest = known.recent.iter_mut().rev();
+                latest.find(|one| one.number == number).into_iter().for_each(|one| one.is_open = false);
             }
         }
     }
@@ -145,8 +157,8 @@ impl Decisions {
     /// and those in the collection were over.
     pub(super) fn nothing_is_left(&mut self, ns: &Namespace, by: u64) {
         if let Some(known) = self.known.get_mut(ns).filter(|known| known.open == 0 && known.last <= by) {
-            known.dropped = known.recent.back().map_or(known.dropped, |last| last.number);
-            known.recent.clear();
+            self.remembered -= known.recent.len();
+            known.forget();
             known.has_older = false;
         }
     }
@@ -164,6 +176,7 @@ impl Decisions {
         while let Some(first) = known.recent.front().filter(|one| !one.is_open && !is_left(one.id)) {
             known.dropped = first.number;
             known.recent.pop_front();
+            self.remembered -= 1;
         }
         let is_disturbed = |one: &Begun| found_by.is_disturbed_by(&one.fields) && (one.is_open || is_left(one.id));
         if known.has_older || known.recent.iter().any(is_disturbed) {
@@ -178,6 +191,15 @@ impl Decisions {
     pub(super) fn since(&self, ns: &Namespace, number: u64) -> Option<Vec<Begun>> {
         let known = self.known.get(ns).filter(|known| known.dropped <= number && self.forgotten <= number)?;
         Some(known.recent.iter().filter(|one| one.number > number).cloned().collect())
+    }
+}
+
+impl Known {
+    /// Forgets the decisions one by one: any of them may have left something.
+    fn forget(&mut self) {
+        self.dropped = self.recent.back().map_or(self.dropped, |last| last.number);
+        self.has_older |= !self.recent.is_empty();
+        self.recent.clear();
     }
 }
 
@@ -201,7 +223,7 @@ mod tests {
         let mut decisions = Decisions::default();
         let numbers = |decisions: &Decisions| [&a, &b, &c].map(|ns| decisions.last(&[ns]));
         let (both, second) = ([written(&a), written(&b)], [written(&b)]);
-        let begun = [decisions.begin(id(1), &both), decisions.begin(id(2), &second)];
+        let begun = [decisions.begin(id(1), &both, |_, _| true), decisions.begin(id(2), &second, |_, _| true)];
         assert_eq!((begun, numbers(&decisions), decisions.last(&[&a, &c])), ([1, 2], [1, 2, 0], 1));
         decisions.end(begun[1], &second);
         assert!(decisions.are_open(&a) && decisions.are_open(&b) && !decisions.are_open(&c));
@@ -215,7 +237,7 @@ mod tests {
         let a = Namespace::new("db", "a");
         let mut decisions = Decisions::default();
         let decided = |decisions: &mut Decisions, ns: &Namespace| {
-            let number = decisions.begin(id(1), &[written(ns)]);
+            let number = decisions.begin(id(1), &[written(ns)], |_, _| true);
             decisions.end(number, &[written(ns)]);
             decisions.last(&[&a])
         };
@@ -244,11 +266,11 @@ mod tests {
             since.map(|since| since.iter().map(|one| one.number).collect::<Vec<_>>())
         };
         for n in 1..=3 {
-            decisions.begin(id(n), &[written(&a)]);
+            decisions.begin(id(n), &[written(&a)], |_, _| true);
         }
         assert_eq!((since(&decisions, 1), since(&decisions, 3)), (Some(vec![2, 3]), Some(vec![])));
         for n in 4..=REMEMBERED as u64 + 1 {
-            decisions.begin(id(n), &[written(&a)]);
+            decisions.begin(id(n), &[written(&a)], |_, _| true);
         }
         assert!(since(&decisions, 0).is_none() && since(&decisions, 1).is_some());
     }
@@ -263,15 +285,15 @@ mod tests {
             open.map(|open| open.iter().map(|one| one.id.seq).collect::<Vec<_>>())
         };
         let mut decisions = Decisions::default();
-        let first = decisions.begin(id(1), &of(field("x")));
+        let first = decisions.begin(id(1), &of(field("x")), |_, _| true);
         assert_eq!((open(&mut decisions, "x", &[]), open(&mut decisions, "y", &[])), (None, Some(vec![1])));
-        decisions.begin(id(2), &of(field("z")));
+        decisions.begin(id(2), &of(field("z")), |_, _| true);
         decisions.end(first, &of(field("x")));
         assert_eq!((open(&mut decisions, "x", &[1]), open(&mut decisions, "y", &[1])), (None, Some(vec![2])));
         assert_eq!(open(&mut decisions, "x", &[]), Some(vec![2]), "it is clean, and forgotten");
         assert!(decisions.since(&a, 0).is_none() && decisions.since(&a, 1).is_some());
         assert_eq!(open(&mut decisions, "z", &[]), None);
-        decisions.begin(id(3), &of(Fields::All));
+        decisions.begin(id(3), &of(Fields::All), |_, _| true);
         assert_eq!(open(&mut decisions, "y", &[]), None, "a document comes or goes");
         assert!(decisions.beside(&a, &FoundBy::Id, |_| true).is_some_and(|open| open.len() == 2));
     }
@@ -282,7 +304,7 @@ mod tests {
         let mut decisions = Decisions::default();
         for n in 1..=REMEMBERED as u64 + 1 {
             let none = [Written { ns: a.clone(), fields: Fields::none(), documents: None }];
-            let number = decisions.begin(id(n), &none);
+            let number = decisions.begin(id(n), &none, |_, _| true);
             if n > 1 {
                 decisions.end(number, &none);
             }

@@ -90,7 +90,8 @@ impl Unprobed {
 
     /// A decision of this client about a transaction that has written this is under way.
     pub(crate) fn deciding(&self, id: TxId, written: Vec<Written>) -> Deciding {
-        self.read_lease.deciding(id, written)
+        self.read_lease
+            .deciding(id, written, |ns, id| self.finisher.is_left_in(ns, id) || self.finisher.has_refused(ns))
     }
 
     /// Ends the lease: the outcome of a decision is not known.
@@ -156,14 +157,9 @@ impl Unprobed {
         self.read_lease.is_deciding(ns) || self.finisher.has_committed(ns)
     }
 
-    /// Notes that the answer to a query without a limit was longer than one batch.
-    pub(crate) fn note_long(&self, ns: &Namespace) {
-        self.read_lease.note_long(ns);
-    }
-
-    /// Returns true if a query of this collection without a limit had a long answer a moment ago.
-    pub(crate) fn was_long(&self, ns: &Namespace) -> bool {
-        self.read_lease.was_long(ns)
+    /// Returns true if a query beside what is left was in vain in this collection a moment ago.
+    pub(crate) fn was_in_vain(&self, ns: &Namespace) -> bool {
+        self.read_lease.was_in_vain(ns)
     }
 
     /// The right to send a query of this collection without a probe beside what transactions of
@@ -177,10 +173,13 @@ impl Unprobed {
             self.read_lease.nothing_is_left(ns, by);
         }
         let may = self.read_lease.may_beside(ns, process);
-        if self.finisher.has_refused(ns) || !self.is_settled(ns, may).await {
+        if !self.is_settled(ns, may).await {
             return None;
         }
-        self.read_lease.permit_beside(ns, process, found_by, |id| self.finisher.is_left_in(ns, id))
+        let permit = self.read_lease.permit_beside(ns, process, found_by, |id| self.finisher.is_left_in(ns, id));
+        // What the server has refused is left, and is not known to the finisher as such. Last: it
+        // may have been refused meanwhile.
+        permit.filter(|_| !self.finisher.has_refused(ns))
     }
 
     /// The decisions beside which such a query was carried out, if its answer is to be believed:
@@ -197,8 +196,14 @@ impl Unprobed {
         meanwhile.have_written_to_one(shown).then_some(meanwhile)
     }
 
+    /// Notes whether a query beside what is left was answered so.
+    pub(crate) fn note_beside(&self, ns: &Namespace, is_answered: bool) {
+        self.count(is_answered);
+        self.read_lease.note_beside(ns, is_answered);
+    }
+
     /// Counts a query without a probe by whether its answer was believed.
-    pub(crate) fn count(&self, is_believed: bool) {
+    fn count(&self, is_believed: bool) {
         let counters = &self.server.counters;
         counters.add(if is_believed { &counters.unprobed } else { &counters.unprobed_in_vain }, 1);
     }

@@ -40,8 +40,6 @@ const FINISHING: Duration = Duration::from_millis(10);
 /// given up.
 const UNSETTLED: Duration = Duration::from_secs(10);
 const GIVEN_UP: Duration = Duration::from_secs(1);
-/// Time for which queries without a limit have probes in a collection after one had a long answer.
-const LONG: Duration = Duration::from_secs(1);
 /// The most collections that are remembered.
 const MAX_COLLECTIONS: usize = 10_000;
 
@@ -143,9 +141,9 @@ struct State {
     /// which that is not finished for another one.
     met: HashMap<Namespace, Instant>,
     decisions: Decisions,
-    /// Collections in which the answer to a query without a limit was longer than one batch, and
-    /// the time until which such queries have probes.
-    long: HashMap<Namespace, Instant>,
+    /// Collections in which a query beside what is left was in vain, and the time until which there
+    /// is no other.
+    in_vain: HashMap<Namespace, (Instant, Backoff)>,
     demand: Demand,
     /// The client has been shut down.
     is_closed: bool,
@@ -256,8 +254,14 @@ impl ReadLease {
     }
 
     /// A transaction that has written this is about to be decided.
-    pub(crate) fn deciding(self: &Arc<Self>, id: TxId, written: Vec<Written>) -> Deciding {
-        let number = self.state().decisions.begin(id, &written);
+    /// `is_left` says whether a transaction that was decided has left something in a collection.
+    pub(crate) fn deciding(
+        self: &Arc<Self>,
+        id: TxId,
+        written: Vec<Written>,
+        is_left: impl Fn(&Namespace, TxId) -> bool,
+    ) -> Deciding {
+        let number = self.state().decisions.begin(id, &written, is_left);
         Deciding { lease: Arc::clone(self), number, written }
     }
 
@@ -301,18 +305,25 @@ impl ReadLease {
         self.state().decisions.are_open(ns)
     }
 
-    /// Notes that the answer to a query without a limit was longer than one batch.
-    pub(super) fn note_long(&self, ns: &Namespace) {
+    /// Notes whether a query beside what is left was answered so. After one in vain the collection
+    /// has none for a while, twice as long each time.
+    pub(super) fn note_beside(&self, ns: &Namespace, is_answered: bool) {
         let (mut state, now) = (self.state(), Instant::now());
-        if state.long.len() >= MAX_COLLECTIONS {
-            state.long.retain(|_, until| now < *until);
+        if is_answered {
+            state.in_vain.remove(ns);
+            return;
         }
-        state.long.insert(ns.clone(), now + LONG);
+        if state.in_vain.len() >= MAX_COLLECTIONS {
+            state.in_vain.clear();
+        }
+        let mut backoff = state.in_vain.get(ns).map_or(Backoff::new(BUSY.0, BUSY.1), |(_, backoff)| *backoff);
+        let until = now + backoff.next_pause();
+        state.in_vain.insert(ns.clone(), (until, backoff));
     }
 
-    /// Returns true if a query of this collection without a limit had a long answer a moment ago.
-    pub(super) fn was_long(&self, ns: &Namespace) -> bool {
-        self.state().long.get(ns).is_some_and(|until| Instant::now() < *until)
+    /// Returns true if a query beside what is left was in vain in this collection a moment ago.
+    pub(super) fn was_in_vain(&self, ns: &Namespace) -> bool {
+        self.state().in_vain.get(ns).is_some_and(|(until, _)| Instant::now() < *until)
     }
 
     /// Notes a query of a collection; `has_left`: this client has left something there. Returns
@@ -641,13 +652,13 @@ mod tests {
     fn what_is_being_decided_stands_in_the_way() {
         let (lease, _) = held();
         let before = permit(&lease).unwrap();
-        let deciding = lease.deciding(id(1), vec![all()]);
+        let deciding = lease.deciding(id(1), vec![all()], |_, _| true);
         assert!(matches!(lease.may(&coll(), process(1)), May::Not) && permit(&lease).is_none());
         deciding.over();
         assert!(!lease.answers(before, &[&coll()]), "the answer may show a part of it");
         assert!(matches!(lease.may(&coll(), process(1)), May::Not), "not again at once");
         let (lease, _) = held();
-        drop(lease.deciding(id(1), vec![all()]));
+        drop(lease.deciding(id(1), vec![all()], |_, _| true));
         assert!(permit(&lease).is_none(), "its outcome is not known");
     }
 
