@@ -10,8 +10,8 @@
 //! meanwhile, and is believed or not. Any step may happen between two others.
 //!
 //! - `plan`: plans of explorations, and rules that can be broken on purpose.
-//! - `state`: the states; `transaction`, `query`: their steps; `model`: all of it, as it is
-//!   explored, and what must hold.
+//! - `state`: the states; `steps`: the names of the steps; `transaction`, `query`: what they do;
+//!   `model`: all of it, as it is explored, and what must hold.
 //!
 //! The model leaves out: the lease, newcomers, and restarts of the server (`read_lease` has them,
 //! and an answer is believed only in the process and the lease of its permit); changes of fields
@@ -25,6 +25,7 @@ pub mod model;
 pub mod plan;
 pub mod query;
 pub mod state;
+pub mod steps;
 pub mod transaction;
 
 pub use model::explore;

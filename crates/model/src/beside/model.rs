@@ -6,47 +6,10 @@ use super::{
     plan::Plan,
     query,
     state::{DOCUMENTS, Phase, Query, State, Version},
+    steps::{Action, BesideModel},
     transaction,
 };
 use crate::explore::{Report, explore_and_print, explore_model};
-
-/// Queries beside own transactions under one plan.
-#[derive(Clone, Debug)]
-pub struct BesideModel {
-    /// The plan, which is constant during an exploration.
-    pub plan: Plan,
-}
-
-/// A step of the model.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Action {
-    /// The transaction locks its next document.
-    Write(usize),
-    /// The transaction begins to be decided.
-    Begin(usize),
-    /// The server commits the transaction.
-    Decide(usize),
-    /// The transaction is not committed.
-    Refuse(usize),
-    /// The client learns that the transaction is committed.
-    Learn(usize),
-    /// Somebody finishes this document.
-    Finish(usize),
-    /// The query is permitted.
-    Permit,
-    /// The query reads this document.
-    Read(usize),
-    /// The answer has come.
-    Answer,
-    /// The query asks for the outcome of this transaction.
-    Ask(usize),
-    /// The query has all outcomes that it needs.
-    HaveOutcomes,
-    /// The query looks at what has begun to be decided meanwhile.
-    Look,
-    /// The query is believed, or not.
-    Judge,
-}
 
 /// Explores every state that `plan` can reach.
 pub fn explore(plan: Plan) -> Report {

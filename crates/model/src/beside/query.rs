@@ -1,9 +1,9 @@
 //! The query: its permit, its reads, and what it shows.
 
 use super::{
-    model::Action,
     plan::{Breakage, Plan},
     state::{DOCUMENTS, Document, Phase, Query, State, Version},
+    steps::Action,
 };
 
 /// Adds the query's next steps that are possible.

@@ -1,9 +1,9 @@
 //! The client's transactions: they write, are decided, and their documents are finished.
 
 use super::{
-    model::Action,
     plan::{Breakage, Plan},
     state::{Document, Phase, State},
+    steps::Action,
 };
 
 /// Adds the next steps of this transaction that are possible.
