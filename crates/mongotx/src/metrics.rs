@@ -68,7 +68,7 @@ counters! {
     /// alone and held a read lease.
     unprobed,
     /// Queries that were sent so, and sent again with a probe: the lease was over when the answer
-    /// came.
+    /// came, or what the client's own transactions have changed could be shown in part.
     unprobed_in_vain,
     /// Commands or writes by which a validation has read several things again together.
     validation_questions,
