@@ -3,6 +3,7 @@
 //! | statement | demands of the stored document | leaves |
 //! | --- | --- | --- |
 //! | [`lock_change`] | what its query says: clean, or left by a committed writer ([`free_or_left`]) | the whole of it with the change in `_unsafe`, write lock |
+//! | [`lock_change_each`] | the same, of each document with one of its `_id`s | the same |
 //! | [`lock_copy`] | clean (no reserved field at all); read-locked by the writer alone, if the writer has read it | the whole of it copied to `_unsafe`, write lock |
 //! | [`lock_remove`] | the same | `_remove`, write lock |
 //! | [`mark_removed`] | the writer's own, not removed | `_remove`, no unsafe version |
@@ -28,6 +29,7 @@ use protocol::{Decided, TxId};
 
 use crate::{
     expression::{Exactly, path_of},
+    filter::pinned_ids,
     names::{INSERT, READERS, REMOVE, RESERVED, SLOT, UNSAFE, WRITER, tx_id_to_bson, tx_id_to_raw},
 };
 
@@ -42,11 +44,15 @@ impl RepairStatement {
     }
 }
 
-fn stored_ids(ids: &[Decided]) -> Vec<Bson> {
-    ids.iter().map(|id| tx_id_to_bson(id.id())).collect()
+fn ids_of(writers: &[Decided]) -> Vec<TxId> {
+    writers.iter().map(|decided| decided.id()).collect()
 }
 
-fn ids_in(ids: &[Decided]) -> Bson {
+fn stored_ids(ids: &[TxId]) -> Vec<Bson> {
+    ids.iter().copied().map(tx_id_to_bson).collect()
+}
+
+fn ids_in(ids: &[TxId]) -> Bson {
     let mut ids = stored_ids(ids);
     match ids.pop() {
         Some(only) if ids.is_empty() => only,
@@ -137,6 +143,75 @@ fn both(left: Document, right: Document) -> Document {
     }
 }
 
+/// Condition on a document that one of these writers holds.
+#[derive(Clone, Copy)]
+enum Held {
+    /// The mark is there.
+    With(&'static str),
+    /// The mark is not there.
+    Without(&'static str),
+}
+
+/// Index by which the server is to find the documents of a statement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FoundBy {
+    /// The one on `_id`, where the statement names its documents by their `_id`s.
+    Id,
+    /// The one on pending documents, or whichever the server takes.
+    Lock,
+}
+
+/// The documents of `query` that one of these writers holds.
+///
+/// Where they are to be found by their `_id`s, the condition is an expression, which no index
+/// answers. Otherwise the server has two indexes to choose from, tries out both, and may take the
+/// one on pending documents, where it passes over the keys of all that was pending a moment ago.
+fn held_of(query: Document, writers: &[TxId], held: Held, by: FoundBy) -> Document {
+    if by == FoundBy::Id && names_ids(&query) {
+        return doc! {"$and": [query, {"$expr": as_document(held_expression(writers, held))}]};
+    }
+    let mut condition = doc! {WRITER: ids_in(writers)};
+    match held {
+        Held::With(mark) => drop(condition.insert(mark, true)),
+        Held::Without(mark) => drop(condition.insert(mark, doc! {"$exists": false})),
+    }
+    both(condition, query)
+}
+
+/// [`held_of`] for one writer. A document that is named alone is found by its `_id`.
+fn mine(query: Document, writer: TxId, held: Held) -> Document {
+    let is_one = |query: &Document| pinned_ids(query).is_some_and(|ids| ids.len() == 1);
+    let by = if is_one(&query) { FoundBy::Id } else { FoundBy::Lock };
+    held_of(query, &[writer], held, by)
+}
+
+/// Returns true if each document of the query is named by its `_id`.
+fn names_ids(query: &Document) -> bool {
+    let either = query.get_array("$or").ok().map(|all| all.iter().filter_map(Bson::as_document));
+    pinned_ids(query).is_some() || either.is_some_and(|mut all| all.all(|one| pinned_ids(one).is_some()))
+}
+
+fn as_document(expression: RawDocumentBuf) -> Document {
+    Document::try_from(expression).unwrap_or_else(|_| unreachable!("it was made of values"))
+}
+
+/// The expression that is true of documents that one of these writers holds.
+fn held_expression(writers: &[TxId], held: Held) -> RawDocumentBuf {
+    let mut exactly = Exactly::new();
+    if let [only] = writers {
+        exactly.and(path_of(WRITER), Some(tx_id_to_raw(*only)));
+    }
+    match held {
+        Held::With(mark) => exactly.and(path_of(mark), Some(true)),
+        Held::Without(mark) => exactly.and_missing(mark),
+    }
+    if writers.len() == 1 {
+        return exactly.into_expression();
+    }
+    let writers: RawArrayBuf = writers.iter().map(|id| tx_id_to_raw(*id)).collect();
+    rawdoc! { "$and": [{ "$in": [path_of(WRITER), { "$literal": writers }] }, exactly.into_expression()] }
+}
+
 /// Locks for writing: copies the safe version to `_unsafe`. `query` selects among the lockable
 /// documents.
 pub fn lock_copy(query: Document, writer: TxId, own: OwnReadLock, multi: bool) -> Document {
@@ -157,6 +232,12 @@ pub fn lock_change(query: RawDocumentBuf, pipeline: RawArrayBuf) -> RawDocumentB
     rawdoc! {"q": query, "u": pipeline, "multi": false}
 }
 
+/// [`lock_change`] of the documents with these `_id`s, of which it has locked as many as it has
+/// modified: `pipeline` comes from [`crate::update::fuse_together`].
+pub fn lock_change_each(ids: RawArrayBuf, pipeline: RawArrayBuf) -> RawDocumentBuf {
+    rawdoc! {"q": {"_id": {"$in": ids}}, "u": pipeline, "multi": true}
+}
+
 /// Locks a document for removal.
 pub fn lock_remove(query: Document, writer: TxId, own: OwnReadLock, multi: bool) -> Document {
     let set = doc! {"$set": {WRITER: tx_id_to_bson(writer), REMOVE: true}};
@@ -166,21 +247,19 @@ pub fn lock_remove(query: Document, writer: TxId, own: OwnReadLock, multi: bool)
 /// Removes a document that the writer has locked before. `unsafe_query` speaks of the unsafe
 /// version.
 pub fn mark_removed(unsafe_query: Document, writer: TxId, multi: bool) -> Document {
-    let mine = doc! {WRITER: tx_id_to_bson(writer), REMOVE: {"$exists": false}};
     let change = doc! {"$set": {REMOVE: true}, "$unset": {UNSAFE: ""}};
-    doc! {"q": both(mine, unsafe_query), "u": change, "multi": multi}
+    doc! {"q": mine(unsafe_query, writer, Held::Without(REMOVE)), "u": change, "multi": multi}
 }
 
 /// Puts a document back that the writer itself has removed.
 pub fn revive(who: Document, document: &Document, writer: TxId) -> Document {
-    let mine = doc! {WRITER: tx_id_to_bson(writer), REMOVE: true};
-    doc! {"q": both(mine, who), "u": {"$set": {UNSAFE: document.clone()}, "$unset": {REMOVE: ""}}, "multi": false}
+    let q = mine(who, writer, Held::With(REMOVE));
+    doc! {"q": q, "u": {"$set": {UNSAFE: document.clone()}, "$unset": {REMOVE: ""}}, "multi": false}
 }
 
 /// Applies `change` to the unsafe version of documents that the writer has locked.
 pub fn change_unsafe(unsafe_query: Document, writer: TxId, change: Bson, multi: bool) -> Document {
-    let mine = doc! {WRITER: tx_id_to_bson(writer), REMOVE: {"$exists": false}};
-    doc! {"q": both(mine, unsafe_query), "u": change, "multi": multi}
+    doc! {"q": mine(unsafe_query, writer, Held::Without(REMOVE)), "u": change, "multi": multi}
 }
 
 /// Finishes: the unsafe version becomes the document. `query` narrows it to known `_id`s, or
@@ -189,65 +268,56 @@ pub fn change_unsafe(unsafe_query: Document, writer: TxId, change: Bson, multi: 
 /// ```
 /// use bson::doc;
 /// use protocol::{ClientId, Decided, TxId, TxStatus};
-/// use sd2v::statement::finish_replace;
+/// use sd2v::statement::{FoundBy, finish_replace};
 ///
 /// let writer = TxId { client: ClientId([1; 12]), seq: 7 };
 /// assert!(Decided::by_status(writer, TxStatus::Active).is_none()); // nothing to be finished yet
 /// let committed = Decided::by_status(writer, TxStatus::Committed).unwrap();
-/// let statement = finish_replace(doc! {"_id": 1}, &[committed]).into_document();
+/// let statement = finish_replace(doc! {"_id": 1}, &[committed], FoundBy::Id).into_document();
 /// assert_eq!(statement.get_array("u").unwrap(), &[doc! {"$replaceWith": "$_unsafe"}.into()]);
 /// ```
-pub fn finish_replace(query: Document, writers: &[Decided]) -> RepairStatement {
-    let mine = doc! {WRITER: ids_in(writers), REMOVE: {"$exists": false}};
-    RepairStatement(doc! {"q": both(mine, query), "u": [{"$replaceWith": format!("${UNSAFE}")}], "multi": true})
+pub fn finish_replace(query: Document, writers: &[Decided], by: FoundBy) -> RepairStatement {
+    let q = held_of(query, &ids_of(writers), Held::Without(REMOVE), by);
+    RepairStatement(doc! {"q": q, "u": [{"$replaceWith": format!("${UNSAFE}")}], "multi": true})
 }
 
 /// The expression that is true of documents that one of these writers holds and has not removed.
 pub(crate) fn held_by(writers: &[TxId]) -> RawDocumentBuf {
-    let mut exactly = Exactly::new();
-    if let [only] = writers {
-        exactly.and(path_of(WRITER), Some(tx_id_to_raw(*only)));
-        exactly.and_missing(REMOVE);
-        return exactly.into_expression();
-    }
-    exactly.and_missing(REMOVE);
-    let writers: RawArrayBuf = writers.iter().map(|id| tx_id_to_raw(*id)).collect();
-    rawdoc! { "$and": [{ "$in": [path_of(WRITER), { "$literal": writers }] }, exactly.into_expression()] }
+    held_expression(writers, Held::Without(REMOVE))
 }
 
 /// [`finish_replace`] of one document: `who` names its `_id` and nothing else, which takes the
 /// server's shortest way: the condition stands in the pipeline. Not for removals.
 pub fn finish_one(who: Document, writers: &[Decided]) -> RepairStatement {
-    let writers: Vec<TxId> = writers.iter().map(|decided| decided.id()).collect();
-    let held = Document::try_from(held_by(&writers)).unwrap_or_else(|_| unreachable!("it was made of values"));
+    let held = as_document(held_by(&ids_of(writers)));
     let finished = doc! {"$cond": [held, path_of(UNSAFE), "$$ROOT"]};
     RepairStatement(doc! {"q": who, "u": [{"$replaceWith": finished}], "multi": false})
 }
 
 /// Rolls removals of committed writers forward: deletes the documents.
-pub fn finish_delete(query: Document, writers: &[Decided]) -> RepairStatement {
-    RepairStatement(doc! {"q": both(doc! {WRITER: ids_in(writers), REMOVE: true}, query), "limit": 0})
+pub fn finish_delete(query: Document, writers: &[Decided], by: FoundBy) -> RepairStatement {
+    RepairStatement(doc! {"q": held_of(query, &ids_of(writers), Held::With(REMOVE), by), "limit": 0})
 }
 
 /// Puts documents of committed writers out of the way of unique indexes, where documents of one
 /// transaction exchange values. Their safe versions stay readable.
 pub fn step_aside(writers: &[Decided]) -> RepairStatement {
-    let q = doc! {WRITER: ids_in(writers), SLOT: {"$exists": false}};
+    let q = held_of(Document::new(), &ids_of(writers), Held::Without(SLOT), FoundBy::Lock);
     RepairStatement(doc! {"q": q, "u": [{"$set": {SLOT: {"_id": "$_id"}}}], "multi": true})
 }
 
 /// Takes back everything that the writer has changed in a document that it did not insert.
 pub fn restore_safe(who: Document, writer: TxId) -> Document {
-    let mine = doc! {WRITER: tx_id_to_bson(writer), INSERT: {"$exists": false}};
     let reserved = doc! {"$in": ["$$this.k", RESERVED.to_vec()]};
     let fields = doc! {"$filter": {"input": {"$objectToArray": "$$ROOT"}, "cond": {"$not": [reserved]}}};
-    doc! {"q": both(mine, who), "u": [{"$set": {UNSAFE: {"$arrayToObject": fields}}}], "multi": false}
+    let q = mine(who, writer, Held::Without(INSERT));
+    doc! {"q": q, "u": [{"$set": {UNSAFE: {"$arrayToObject": fields}}}], "multi": false}
 }
 
 /// Puts back the unsafe version that a document had before the writer's last change.
 pub fn restore_unsafe(who: Document, before: &Document, writer: TxId) -> Document {
-    let mine = doc! {WRITER: tx_id_to_bson(writer), REMOVE: {"$exists": false}};
-    doc! {"q": both(mine, who), "u": {"$set": {UNSAFE: before.clone()}}, "multi": false}
+    let q = mine(who, writer, Held::Without(REMOVE));
+    doc! {"q": q, "u": {"$set": {UNSAFE: before.clone()}}, "multi": false}
 }
 
 /// Inserts a document that waits to be inserted, by an `update`, behind which other statements can
@@ -279,27 +349,28 @@ pub fn refuse_others(query: Document, writer: TxId) -> Document {
 /// Gives documents back that the writer, still active, has locked and not inserted: drops their
 /// unsafe versions. Its read locks stay.
 pub fn give_back(query: Document, writer: TxId) -> Document {
-    let mine = doc! {WRITER: tx_id_to_bson(writer), INSERT: {"$exists": false}};
-    doc! {"q": both(mine, query), "u": {"$unset": {UNSAFE: "", WRITER: "", REMOVE: ""}}, "multi": true}
+    let q = mine(query, writer, Held::Without(INSERT));
+    doc! {"q": q, "u": {"$unset": {UNSAFE: "", WRITER: "", REMOVE: ""}}, "multi": true}
 }
 
 /// Takes documents away again that the writer, still active, has inserted.
 pub fn take_back_inserts(query: Document, writer: TxId) -> Document {
-    doc! {"q": both(doc! {WRITER: tx_id_to_bson(writer), INSERT: true}, query), "limit": 0}
+    doc! {"q": mine(query, writer, Held::With(INSERT)), "limit": 0}
 }
 
 /// Undoes: drops the unsafe version and the metadata.
 pub fn undo_unlock(query: Document, writers: &[Decided]) -> RepairStatement {
-    let mine = doc! {WRITER: ids_in(writers), INSERT: {"$exists": false}};
+    let q = held_of(query, &ids_of(writers), Held::Without(INSERT), FoundBy::Lock);
     let drop = doc! {"$unset": {UNSAFE: "", WRITER: "", READERS: "", REMOVE: "", SLOT: ""}};
-    RepairStatement(doc! {"q": both(mine, query), "u": drop, "multi": true})
+    RepairStatement(doc! {"q": q, "u": drop, "multi": true})
 }
 
 /// Undoes inserts. What has neither an unsafe version nor was removed is none: it may be an
 /// application's.
 pub fn undo_delete(query: Document, writers: &[Decided]) -> RepairStatement {
     let whole = doc! {"$or": [{UNSAFE: {"$exists": true}}, {REMOVE: true}]};
-    RepairStatement(doc! {"q": both(both(doc! {WRITER: ids_in(writers), INSERT: true}, whole), query), "limit": 0})
+    let held = held_of(query, &ids_of(writers), Held::With(INSERT), FoundBy::Lock);
+    RepairStatement(doc! {"q": both(held, whole), "limit": 0})
 }
 
 /// Takes the safe version of a document that the writer has locked, where the server may be about
@@ -317,8 +388,8 @@ pub fn outlive(who: Document, writer: TxId, is_over: Document, kept: &[&str]) ->
 
 /// Changes nothing, and matches what the writer holds and has not removed.
 pub fn look(who: Document, writer: TxId) -> Document {
-    let mine = doc! {WRITER: tx_id_to_bson(writer), REMOVE: {"$exists": false}};
-    doc! {"q": both(mine, who), "u": [{"$replaceWith": "$$ROOT"}], "multi": true}
+    let q = mine(who, writer, Held::Without(REMOVE));
+    doc! {"q": q, "u": [{"$replaceWith": "$$ROOT"}], "multi": true}
 }
 
 /// The condition under which `reader` may take a read lock.
@@ -333,11 +404,12 @@ pub fn lock_read(query: Document, reader: TxId) -> Document {
 
 /// Gives read locks back, the owner's or a dead reader's; the last one takes the field with it.
 pub fn unlock_readers(query: Document, readers: &[Decided]) -> RepairStatement {
-    let gone = stored_ids(readers);
+    let readers = ids_of(readers);
+    let gone = stored_ids(&readers);
     let input = format!("${READERS}");
     let left = doc! {"$filter": {"input": input.clone(), "cond": {"$not": [{"$in": ["$$this", {"$literal": gone}]}]}}};
     let none_left = doc! {"$eq": [input.clone(), []]};
     let pipeline =
         [doc! {"$set": {READERS: left}}, doc! {"$set": {READERS: {"$cond": [none_left, "$$REMOVE", input]}}}];
-    RepairStatement(doc! {"q": both(doc! {READERS: ids_in(readers)}, query), "u": pipeline.to_vec(), "multi": true})
+    RepairStatement(doc! {"q": both(doc! {READERS: ids_in(&readers)}, query), "u": pipeline.to_vec(), "multi": true})
 }

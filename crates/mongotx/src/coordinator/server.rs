@@ -17,6 +17,7 @@
 //! [`guarded`] tries a server out with documents in a collection of its own, which no transaction
 //! writes to.
 
+pub(crate) mod clustered;
 pub(crate) mod direct;
 mod documents;
 pub(crate) mod guarded;
@@ -47,6 +48,7 @@ use sd2v::{guard::refused_field, index, validator, words::shown};
 use tokio::runtime::Handle;
 
 use self::{
+    clustered::Clustered,
     guarded::Trust,
     lean::{Lean, Line},
     plain::Plain,
@@ -159,6 +161,8 @@ pub(crate) struct Server {
     trust: Trust,
     /// Writes of this client outside transactions.
     pub(crate) plain: Arc<Plain>,
+    /// The clustered collections that the catalog has met.
+    pub(crate) clustered: Clustered,
 }
 
 impl Server {
@@ -171,7 +175,8 @@ impl Server {
         nodes: Arc<Nodes>,
         plain: Arc<Plain>,
     ) -> Self {
-        Self { driver, lean, counters, hook, connections, nodes, trust: Trust::default(), plain }
+        let (trust, clustered) = (Trust::default(), Clustered::default());
+        Self { driver, lean, counters, hook, connections, nodes, trust, plain, clustered }
     }
 
     /// Number that rises when commands may reach another server process than before.

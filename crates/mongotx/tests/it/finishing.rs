@@ -481,3 +481,54 @@ async fn a_delay_out_of_bounds_is_refused() {
     let refused = Client::connect_with(&server.uri(), ClientOptions { finish_delay, ..options() }).await;
     assert_eq!(refused.err().map(|error| error.kind()), Some(ErrorKind::Invalid));
 }
+
+/// The plans of the statements that finish three documents that were updated and two that were
+/// removed, as the server's profiler has them.
+async fn plans_of_finishing(client: &Client, coll: &Collection<Document>) -> Vec<String> {
+    let server = testkit::shared_standalone().await.unwrap().client().await.unwrap();
+    let db = server.database(&coll.namespace().db);
+    let mut session = client.session();
+    session.begin().unwrap();
+    for id in 1..=3 {
+        coll.update_one(doc! {"_id": id}, doc! {"$inc": {"n": 1}}).session(&mut session).await.unwrap();
+    }
+    for id in 4..=5 {
+        coll.delete_one(doc! {"_id": id}).session(&mut session).await.unwrap();
+    }
+    session.commit().await.unwrap();
+    db.run_command(doc! {"profile": 2}).await.unwrap();
+    assert!(client.flush(LIMIT).await);
+    db.run_command(doc! {"profile": 0}).await.unwrap();
+    let profile = db.collection::<Document>("system.profile");
+    let filter = doc! {"op": {"$in": ["update", "remove"]}, "ns": coll.namespace().to_string()};
+    let mut found = profile.find(filter).await.unwrap();
+    let mut plans = Vec::new();
+    while found.advance().await.unwrap() {
+        let one: Document = found.deserialize_current().unwrap();
+        plans.push(format!("{} {}", one.get_str("op").unwrap(), one.get_str("planSummary").unwrap()));
+    }
+    plans
+}
+
+/// The index on pending documents may have the keys of all that was pending a moment ago.
+#[tokio::test]
+async fn documents_are_finished_by_the_index_on_their_ids() {
+    let Lazy { client, coll } = Lazy::with(longest()).await;
+    assert_eq!(plans_of_finishing(&client, &coll).await, ["remove IXSCAN { _id: 1 }", "update IXSCAN { _id: 1 }"]);
+}
+
+/// There is none on their `_id`s: the server would scan everything between them.
+#[tokio::test]
+async fn documents_of_a_clustered_collection_are_finished_by_the_index_on_what_is_pending() {
+    let client = connect(longest()).await;
+    let coll = client.database(&testkit::unique_db("clustered")).collection("docs");
+    let server = testkit::shared_standalone().await.unwrap().client().await.unwrap();
+    let clustered = doc! {"create": "docs", "clusteredIndex": {"key": {"_id": 1}, "unique": true}};
+    server.database(&coll.namespace().db).run_command(clustered).await.unwrap();
+    coll.insert_many(&(1..=9).map(|id| doc! {"_id": id, "n": 1}).collect::<Vec<_>>()).await.unwrap();
+    // The first query makes the index.
+    assert_eq!(coll.count_documents(doc! {"n": 1}).await.unwrap(), 9);
+    assert!(client.flush(LIMIT).await);
+    let plans = plans_of_finishing(&client, &coll).await;
+    assert_eq!(plans, ["remove IXSCAN { _xTxId: 1 }", "update IXSCAN { _xTxId: 1 }"]);
+}

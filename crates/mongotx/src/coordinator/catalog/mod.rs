@@ -169,6 +169,9 @@ impl Catalog {
                 Some((info, indexes)) => Collection::read(self.unlockable_name(ns), &info, &indexes),
                 None => Collection::missing(self.unlockable_name(ns)),
             };
+            if found.is_clustered {
+                self.server.clustered.note(ns);
+            }
             if self.change_streams == ChangeStreams::All && found.unlockable.is_none() && ns.db != self.tx_database {
                 found.watch = found.watch.or(Some(Watch::Changes));
             }

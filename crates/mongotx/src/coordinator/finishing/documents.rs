@@ -7,7 +7,7 @@
 
 use bson::Document;
 use protocol::Decided;
-use sd2v::statement::{self, RepairStatement};
+use sd2v::statement::{self, FoundBy, RepairStatement};
 
 use crate::{
     coordinator::{
@@ -27,11 +27,17 @@ pub(crate) async fn finish(
     writers: &[Decided],
     deletes: bool,
 ) -> Result<i64> {
+    let by = found_by(server, ns);
     let removed = match deletes {
-        true => server.repair_by_delete(ns, vec![statement::finish_delete(who.clone(), writers)]).await?.ok()?.n,
+        true => server.repair_by_delete(ns, vec![statement::finish_delete(who.clone(), writers, by)]).await?.ok()?.n,
         false => 0,
     };
     Ok(removed + replace(server, ns, who, writers).await?)
+}
+
+/// Index by which documents are found that are named by their `_id`s.
+fn found_by(server: &Server, ns: &Namespace) -> FoundBy {
+    if server.clustered.has(ns) { FoundBy::Lock } else { FoundBy::Id }
 }
 
 /// As many documents are named each by a statement of its own, the server's shortest way; more of
@@ -58,7 +64,7 @@ pub(crate) async fn finish_at(
 
 /// Finishes what is not removed. Returns how many.
 pub(crate) async fn replace(server: &Server, ns: &Namespace, who: &Document, writers: &[Decided]) -> Result<i64> {
-    let statement = statement::finish_replace(who.clone(), writers);
+    let statement = statement::finish_replace(who.clone(), writers, found_by(server, ns));
     let first = server.repair(ns, vec![statement.clone()]).await?;
     if !first.errors.iter().any(|(_, error)| error.is_duplicate_key()) {
         return Ok(first.ok()?.n);
@@ -75,7 +81,7 @@ pub(crate) async fn replace(server: &Server, ns: &Namespace, who: &Document, wri
 /// Puts documents that exchange values of unique indexes aside, and then in their places.
 async fn exchange(server: &Server, ns: &Namespace, replace: RepairStatement, writers: &[Decided]) -> Result<i64> {
     // Documents that this transaction has removed elsewhere go first, too.
-    server.repair_by_delete(ns, vec![statement::finish_delete(Document::new(), writers)]).await?.ok()?;
+    server.repair_by_delete(ns, vec![statement::finish_delete(Document::new(), writers, FoundBy::Lock)]).await?.ok()?;
     server.repair(ns, vec![statement::step_aside(writers)]).await?.ok()?;
     Ok(server.repair(ns, vec![replace]).await?.ok()?.n)
 }

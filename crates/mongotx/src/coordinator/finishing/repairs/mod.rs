@@ -17,7 +17,7 @@ use protocol::{
     Decided, LockState, Repair, TxId, TxStatus,
     lock::{Encounter, meet_writer, repair_rolled_back},
 };
-use sd2v::statement;
+use sd2v::statement::{self, FoundBy};
 
 pub(crate) use self::unfinishable::is_refused;
 use super::{documents, finisher::Finisher};
@@ -120,8 +120,11 @@ impl Repairs {
             Repair::ReplaceWithUnsafe => documents::replace(server, ns, &who, &writers).await?,
             Repair::DropUnsafe => documents::undo(server, ns, &who, &writers, false).await?,
             Repair::Delete => {
-                let delete = if finishes { statement::finish_delete } else { statement::undo_delete };
-                server.repair_by_delete(ns, vec![delete(who, &writers)]).await?.ok()?.n
+                let delete = match finishes {
+                    true => statement::finish_delete(who, &writers, FoundBy::Id),
+                    false => statement::undo_delete(who, &writers),
+                };
+                server.repair_by_delete(ns, vec![delete]).await?.ok()?.n
             }
         };
         let counters = &self.server.counters;
