@@ -96,7 +96,7 @@ pub fn written(plan: &Plan, state: &mut State, t: usize, i: usize) {
 
 /// Goes on after `done` writes: with the next write, or with the request to commit.
 pub fn go_on(plan: &Plan, state: &mut State, t: usize, done: usize) {
-    if done < plan.txs[t].writes.len() {
+    if done < plan.txs[t].writes.len() && state.runs[t].left_out >> done & 1 == 0 {
         state.runs[t].step = Step::Writing(done);
         return;
     }

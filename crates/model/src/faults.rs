@@ -34,7 +34,8 @@ pub fn may_be_late(plan: &Plan, state: &State, t: usize) -> bool {
 /// but the message may still arrive.
 pub fn write_late(plan: &Plan, state: &mut State, t: usize) {
     match state.runs[t].step {
-        Step::Writing(write) | Step::Together(write, _) => lock_late(plan, state, t, write),
+        Step::Writing(write) => lock_late(plan, state, t, write),
+        Step::Together(i, _) => lock_late(plan, state, t, plan.txs[t].carried_out_as(i)),
         Step::Changing(write, _) => change_late(plan, state, t, write),
         Step::GivingBack(_, write) | Step::TakingBack(write) => take_back_late(plan, state, t, write),
         Step::Outliving(write) => {

@@ -32,6 +32,11 @@ pub enum Mutation {
     LockSentTwice,
     /// Of several lock writes sent together, one whose document was given back is taken for done.
     GivenBackTakenForDone,
+    /// A statement that names several documents and has failed counts as one that has locked none.
+    FailedStatementHoldsNothing,
+    /// Of several lock writes in one statement, the first ones are taken for done, as many as have
+    /// locked their documents.
+    FirstOfHeldByNumber,
     /// Of several lock writes sent together, one that has locked its document is taken for done,
     /// although the server has refused the change.
     LockedTakenForChanged,

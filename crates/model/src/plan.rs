@@ -25,6 +25,12 @@ pub struct TxPlan {
     pub writes: Vec<(usize, Op)>,
     /// True if all lock writes are sent in one command.
     pub together: bool,
+    /// Order in which the server carries out the lock writes of such a command, as places in
+    /// `writes`, if one statement names all documents. Empty: the order of `writes`.
+    pub order: Vec<usize>,
+    /// The write of such a statement that the server refuses: the statement ends there, whatever it
+    /// has done. The user goes without this write and those behind it, and commits.
+    pub ends_at: Option<usize>,
     /// True if each update of such a command is two statements: one locks and copies the document,
     /// the next changes the copy.
     pub in_two: bool,
@@ -39,6 +45,13 @@ pub struct TxPlan {
     /// True if a unique index refuses the last write the first time, after the lock. The write is
     /// then taken back and tried again.
     pub refused: bool,
+}
+
+impl TxPlan {
+    /// The write that the server carries out as number `i` of a command.
+    pub fn carried_out_as(&self, i: usize) -> usize {
+        self.order.get(i).copied().unwrap_or(i)
+    }
 }
 
 /// One read-committed read. The reader runs them one after the other.

@@ -32,7 +32,12 @@ fn every_write(model: &ProtocolModel, state: &State, holds: impl Fn(bool, u16) -
     (0..state.server.now.docs.len()).all(|doc| {
         let (_, marks) = effective(model, state, doc);
         let writers = writers_of(&model.plan, state, doc);
-        writers.into_iter().all(|t| holds(state.is_committed(&model.plan, t), times(marks, t)))
+        let is_left_out = |t: usize| {
+            let place = model.plan.txs[t].writes.iter().position(|(written, _)| *written == doc);
+            place.is_some_and(|place| state.runs[t].left_out >> place & 1 == 1)
+        };
+        let is_committed = |t: usize| state.is_committed(&model.plan, t) && !is_left_out(t);
+        writers.into_iter().all(|t| holds(is_committed(t), times(marks, t)))
     })
 }
 

@@ -74,6 +74,8 @@ pub struct Run {
     pub reported: Option<Reported>,
     /// One bit for each write that found no document.
     pub missed: u8,
+    /// One bit for each write that the user has gone without.
+    pub left_out: u8,
     /// True if that connection had been answered by then.
     pub answered: bool,
     /// True if one of the transaction's writes has been refused after it had locked.
@@ -276,6 +278,7 @@ impl State {
             epoch: 0,
             reported: None,
             missed: 0,
+            left_out: 0,
             refused: false,
             known: 0,
             orphaned: 0,

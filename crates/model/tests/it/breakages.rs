@@ -32,6 +32,17 @@ fn mark_ignored_is_found() {
 #[test]
 fn given_back_taken_for_done_is_found() {
     fails(plans::sent_together(), Mutation::GivenBackTakenForDone, "P1");
+    fails(plans::sent_in_one_statement([2, 1, 0]), Mutation::GivenBackTakenForDone, "P1");
+}
+
+#[test]
+fn failed_statement_that_holds_nothing_is_found() {
+    fails(plans::refused_in_one_statement(), Mutation::FailedStatementHoldsNothing, "P1 P2");
+}
+
+#[test]
+fn number_of_held_documents_taken_for_the_first_ones_is_found() {
+    fails(plans::sent_in_one_statement([2, 1, 0]), Mutation::FirstOfHeldByNumber, "P1");
 }
 
 #[test]

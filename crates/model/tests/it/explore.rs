@@ -27,6 +27,16 @@ fn sent_together_holds() {
 }
 
 #[test]
+fn sent_in_one_statement_holds() {
+    for order in [[0, 2, 1], [2, 1, 0]] {
+        holds(plans::sent_in_one_statement(order));
+    }
+    holds(plans::refused_in_one_statement());
+    holds(plans::sent_in_one_statement_restart());
+    holds(plans::taken_over_in_one_statement());
+}
+
+#[test]
 fn sent_together_restart_holds() {
     holds(plans::sent_together_restart());
 }

@@ -52,6 +52,48 @@ pub(crate) fn sent_together_restart() -> Plan {
     }
 }
 
+/// One statement of three documents, which the server takes in another order than the bulk has,
+/// beside a rival that wants two of them.
+pub(crate) fn sent_in_one_statement(order: [usize; 3]) -> Plan {
+    let together = TxPlan { together: true, order: order.to_vec(), ..updates(0, &[0, 1, 2]) };
+    Plan {
+        name: "sent_in_one_statement",
+        docs: vec![true, true, true],
+        txs: vec![together, updates(1, &[1, 0])],
+        faults: faults(|f| (f.late_messages, f.expiries) = (1, 1)),
+        ..Plan::default()
+    }
+}
+
+/// The same, and the server refuses the second document, which it comes to at last.
+pub(crate) fn refused_in_one_statement() -> Plan {
+    let mut plan = sent_in_one_statement([2, 0, 1]);
+    plan.txs[0].ends_at = Some(1);
+    Plan { name: "refused_in_one_statement", ..plan }
+}
+
+/// The same for two documents, while the server restarts.
+pub(crate) fn sent_in_one_statement_restart() -> Plan {
+    let together = TxPlan { together: true, order: vec![1, 0], ..updates(0, &[0, 1]) };
+    Plan {
+        name: "sent_in_one_statement_restart",
+        docs: vec![true, true],
+        txs: vec![together, updates(1, &[0])],
+        faults: faults(|f| (f.server_crashes, f.aborts) = (1, 1)),
+        ..Plan::default()
+    }
+}
+
+/// One statement that takes over documents of a committed transaction of the same client, in
+/// another order.
+pub(crate) fn taken_over_in_one_statement() -> Plan {
+    let mut plan = taken_over_restart();
+    for tx in plan.txs.iter_mut().filter(|tx| tx.together) {
+        tx.order = (0..tx.writes.len()).rev().collect();
+    }
+    Plan { name: "taken_over_in_one_statement", ..plan }
+}
+
 /// An update, an insert and an update, each update in two statements, beside a rival that wants the
 /// first document.
 pub(crate) fn sent_in_two() -> Plan {
