@@ -90,6 +90,11 @@ impl Exactly {
     pub(crate) fn into_expression(self) -> RawDocumentBuf {
         rawdoc! { "$eq": [self.found, { "$literal": self.wanted }] }
     }
+
+    /// The object of the expressions, and the one that it has to be equal to.
+    pub(crate) fn into_parts(self) -> (RawDocumentBuf, RawDocumentBuf) {
+        (self.found, self.wanted)
+    }
 }
 
 /// The expression that is the field of the top level.

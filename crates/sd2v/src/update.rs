@@ -24,7 +24,7 @@ mod replacement;
 mod touched;
 mod upsert;
 
-pub use fuse::{can_fuse, fuse, fuse_lock, fuse_remove};
+pub use fuse::{FusedTogether, Fusing, can_fuse, fuse, fuse_lock, fuse_remove, fuse_together};
 pub use given::{given_fields, upserted_fields};
 pub use touched::{touches, touches_stored};
 pub use upsert::{rewrite_upsert, upsert_id};

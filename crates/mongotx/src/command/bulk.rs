@@ -168,7 +168,7 @@ impl Course {
     }
 
     /// Carries out the next operations together, if they can be. Returns true if any was carried
-    /// out; otherwise the next one goes alone.
+    /// out, or they are to be tried in another form; otherwise the next one goes alone.
     async fn go_together(
         &mut self,
         core: &Arc<Core>,
@@ -199,6 +199,10 @@ impl Course {
                 Together::default()
             }
         };
+        if together.is_refused_as_one {
+            self.form = Form::Apart;
+            return Ok(true);
+        }
         let is_stopped = self.note_end(&together);
         if together.done == 0 {
             return Ok(false);

@@ -69,6 +69,8 @@ pub(super) struct Together {
     pub(super) inserted: Vec<(usize, Bson)>,
     /// True if these operations are not to be sent together again.
     pub(super) is_unclear: bool,
+    /// True if none was carried out because the server has refused the one statement of all.
+    pub(super) is_refused_as_one: bool,
     /// There was no room for the next one, which needs no read before.
     pub(super) is_full: bool,
     /// Number of operations that one command could have carried out, as far as was to be seen.
@@ -118,8 +120,15 @@ pub(super) async fn send_together(
     let inserted =
         all[..done.count].iter().enumerate().filter(is_insert).map(|(place, each)| (place, each.at.id.clone()));
     let inserted = inserted.collect();
-    let is_full = done.is_full && !by_keys;
-    Ok(Together { done: done.count, modified: done.modified, inserted, is_unclear: done.is_unclear, is_full, named })
+    Ok(Together {
+        done: done.count,
+        modified: done.modified,
+        inserted,
+        is_unclear: done.is_unclear,
+        is_refused_as_one: done.is_refused_as_one,
+        is_full: done.is_full && !by_keys,
+        named,
+    })
 }
 
 /// The first of these operations that one command may be able to carry out.

@@ -22,12 +22,15 @@
 //! A document that one of some transactions known to be committed has left locked can be *taken
 //! over*: its unsafe version stands for the clean document, and becomes the safe version in the
 //! same statement. A document that such a transaction has removed is not taken over.
+//!
+//! Updates of several documents that differ in nothing but their constants are one statement, in
+//! which the constants of each stand apart ([`fuse_together`], decision 0079).
 
 use std::sync::LazyLock;
 
 use bson::{
     Bson, Document, RawArrayBuf, RawBson, RawDocumentBuf,
-    raw::{BindRawBsonRef, CString},
+    raw::{CStr, CString, cstr},
     rawdoc,
 };
 use protocol::TxId;
@@ -73,6 +76,29 @@ pub fn can_fuse(update: &Update) -> bool {
     changes_of(update).is_some()
 }
 
+/// An update of one document, as [`fuse_together`] makes it part of a statement.
+#[derive(Clone, Copy, Debug)]
+pub struct Fusing<'a> {
+    /// The document's `_id`.
+    pub id: &'a Bson,
+    /// Its update.
+    pub update: &'a Update,
+    /// Values that it has to have.
+    pub demands: &'a [Demand<'a>],
+    /// Fields that have to be as they were read.
+    pub as_read: &'a [Exact],
+}
+
+/// The updates of several documents, as parts of one statement
+/// ([`lock_change_each`](crate::statement::lock_change_each)).
+#[derive(Clone, Debug, PartialEq)]
+pub struct FusedTogether {
+    /// The `_id`s of the documents.
+    pub ids: RawArrayBuf,
+    /// The `u` of the statement.
+    pub pipeline: RawArrayBuf,
+}
+
 /// The update as the `u` of one statement that locks a clean document, or one that one of `over`
 /// has left, for `writer` with the change made in `_unsafe`, or `None` where the operators must be
 /// sent as they are. The lock is taken if and only if the document was modified. All of `over` are
@@ -86,32 +112,148 @@ pub fn fuse(
     demands: &[Demand<'_>],
     as_read: &[Exact],
 ) -> Option<RawArrayBuf> {
-    let changes = changes_of(update)?;
-    let (mut values, mut exactly) = (RawDocumentBuf::new(), clean().clone());
-    for (field, change) in &changes {
-        values.append(CString::try_from(*field).ok()?, value(field, change)?);
+    let exactly = clean().clone();
+    let outcome = locked_if_exactly(exactly, update, demands, as_read, &mut Constants::InPlace)?.by(writer, over);
+    Some(stage(outcome))
+}
+
+/// Name, in a pipeline of [`fuse_together`], of the constants for one document, and the list of
+/// them.
+const EACH: &CStr = cstr!("each");
+/// Name, among these constants, of what is demanded of the document.
+const WANTED: &CStr = cstr!("f");
+
+/// The updates as one statement of these documents, which does to each of them what [`fuse`] does
+/// by a statement of its own. `None`: they differ in more than constants, or one of them has no
+/// such form.
+///
+/// A document finds its constants by its `_id`, which is among what is demanded of it: a document
+/// that the list does not have, for which the server takes the last entry, stays as it is.
+pub fn fuse_together(all: &[Fusing<'_>], writer: TxId, over: &[TxId]) -> Option<FusedTogether> {
+    let (mut ids, mut entries) = (RawArrayBuf::new(), RawArrayBuf::new());
+    let mut shape: Option<Locked> = None;
+    for one in all {
+        let (id, mut constants) = (raw(one.id)?, Constants::Apart(RawDocumentBuf::new()));
+        let mut exactly = clean().clone();
+        exactly.and("$_id", Some(id.clone()));
+        let locked = locked_if_exactly(exactly, one.update, one.demands, one.as_read, &mut constants)?;
+        if *shape.get_or_insert_with(|| locked.clone()) != locked {
+            return None;
+        }
+        ids.push(id);
+        entries.push(constants.into_entry());
     }
+    let at = rawdoc! { "$indexOfArray": [{ "$literal": ids.clone() }, "$_id"] };
+    let entry = rawdoc! { "$arrayElemAt": [{ "$literal": entries }, at] };
+    let outcome = shape?.by(writer, over);
+    Some(FusedTogether { ids, pipeline: stage(rawdoc! { "$let": { "vars": { EACH: entry }, "in": outcome } }) })
+}
+
+/// Place of the constants of a statement.
+enum Constants {
+    /// Each where it is used.
+    InPlace,
+    /// All of them in a document beside the pipeline, which names them.
+    Apart(RawDocumentBuf),
+}
+
+impl Constants {
+    /// The expression that is this value.
+    fn literal(&mut self, value: RawBson) -> RawBson {
+        match self {
+            Self::InPlace => rawdoc! { "$literal": value }.into(),
+            Self::Apart(entry) => apart(entry, value),
+        }
+    }
+
+    /// The expression that is this number.
+    fn number(&mut self, number: RawBson) -> RawBson {
+        match self {
+            Self::InPlace => number,
+            Self::Apart(entry) => apart(entry, number),
+        }
+    }
+
+    /// The condition that all of these are so.
+    fn demanded(&mut self, exactly: Exactly) -> RawDocumentBuf {
+        match self {
+            Self::InPlace => exactly.into_expression(),
+            Self::Apart(entry) => {
+                let (found, wanted) = exactly.into_parts();
+                entry.append(WANTED, wanted);
+                rawdoc! { "$eq": [found, format!("$${EACH}.{WANTED}")] }
+            }
+        }
+    }
+
+    fn into_entry(self) -> RawDocumentBuf {
+        match self {
+            Self::InPlace => RawDocumentBuf::new(),
+            Self::Apart(entry) => entry,
+        }
+    }
+}
+
+/// Puts the value among the constants, and names it.
+fn apart(entry: &mut RawDocumentBuf, value: RawBson) -> RawBson {
+    let name = format!("c{}", entry.iter().count());
+    let key = CString::try_from(name.as_str()).unwrap_or_else(|_| unreachable!("a letter and digits are no zero byte"));
+    entry.append(&key, value);
+    format!("$${EACH}.{name}").into()
+}
+
+/// A change under conditions, of which only the writer is missing to be a statement's.
+#[derive(Clone, PartialEq)]
+struct Locked {
+    condition: RawDocumentBuf,
+    values: RawDocumentBuf,
+}
+
+impl Locked {
+    fn by(self, writer: TxId, over: &[TxId]) -> RawDocumentBuf {
+        lock_if(self.condition, self.values, writer, over)
+    }
+}
+
+/// The change of a document of which everything `exactly` says is so, and besides that what is
+/// demanded.
+fn locked_if_exactly(
+    mut exactly: Exactly,
+    update: &Update,
+    demands: &[Demand<'_>],
+    as_read: &[Exact],
+    constants: &mut Constants,
+) -> Option<Locked> {
+    let changes = changes_of(update)?;
     for (field, value) in demands {
         exactly.and(path_of(field), Some(raw(value)?));
     }
     for exact in as_read {
         exact.add_to(&mut exactly)?;
     }
+    let (mut values, mut differences) = (RawDocumentBuf::new(), RawArrayBuf::new());
+    for (field, change) in &changes {
+        let value = value(field, change, constants)?;
+        if !matches!(change, Change::Inc(_)) {
+            differences.push(rawdoc! { "$ne": [path_of(field), value.clone()] });
+        }
+        values.append(CString::try_from(*field).ok()?, value);
+    }
     let mut conditions = RawArrayBuf::new();
-    conditions.push(exactly.into_expression());
+    conditions.push(constants.demanded(exactly));
     for (field, _) in changes.iter().filter(|(_, change)| matches!(change, Change::Inc(_))) {
         is_exact_number(field).into_iter().for_each(|condition| conditions.push(condition));
     }
     if !changes.iter().any(|(_, change)| change.is_modifying()) {
-        conditions.push(rawdoc! { "$or": differences(&changes)? });
+        conditions.push(rawdoc! { "$or": differences });
     }
-    Some(lock_if(rawdoc! { "$and": conditions }, values, writer, over))
+    Some(Locked { condition: rawdoc! { "$and": conditions }, values })
 }
 
 /// Locks without a change, in the form of [`fuse`]: locks a clean document, or one that one of
 /// `over` has left, for `writer`. The document is modified if and only if it was locked.
 pub fn fuse_lock(writer: TxId, over: &[TxId]) -> RawArrayBuf {
-    lock_if(clean().clone().into_expression(), RawDocumentBuf::new(), writer, over)
+    stage(lock_if(clean().clone().into_expression(), RawDocumentBuf::new(), writer, over))
 }
 
 /// As [`fuse`], for a removal, and of a clean document only.
@@ -131,19 +273,19 @@ fn stage(outcome: RawDocumentBuf) -> RawArrayBuf {
     pipeline
 }
 
-/// The stage that locks the document under this condition and leaves it as it is otherwise. Paths
-/// in the condition and the values start at the version that is taken for the clean document.
-fn lock_if(condition: RawDocumentBuf, values: RawDocumentBuf, writer: TxId, over: &[TxId]) -> RawArrayBuf {
+/// The document, locked under this condition and as it is otherwise. Paths in the condition and the
+/// values start at the version that is taken for the clean document.
+fn lock_if(condition: RawDocumentBuf, values: RawDocumentBuf, writer: TxId, over: &[TxId]) -> RawDocumentBuf {
     let clean = if over.is_empty() { "$$ROOT" } else { "$$CURRENT" };
     let mut added = RawDocumentBuf::new();
     added.append(UNSAFE_KEY, rawdoc! { "$mergeObjects": [clean, values] });
     added.append(WRITER_KEY, rawdoc! { "$literal": tx_id_to_raw(writer) });
     let locked = rawdoc! { "$mergeObjects": [clean, added] };
     let outcome = rawdoc! { "$cond": [condition, locked, "$$ROOT"] };
-    stage(match over {
+    match over {
         [] => outcome,
         over => rawdoc! { "$let": { "vars": { "CURRENT": left_by(over) }, "in": outcome } },
-    })
+    }
 }
 
 /// The version that is changed: the unsafe one if one of these transactions holds the document and
@@ -239,10 +381,10 @@ fn is_exact_step(value: &Bson) -> bool {
     -EXACT < step && step < EXACT
 }
 
-fn value(field: &str, change: &Change<'_>) -> Option<RawBson> {
+fn value(field: &str, change: &Change<'_>, constants: &mut Constants) -> Option<RawBson> {
     Some(match change {
-        Change::Set(value) => rawdoc! { "$literal": raw(value)? }.into(),
-        Change::Inc(step) => rawdoc! { "$add": [number_in(field), raw(step)?] }.into(),
+        Change::Set(value) => constants.literal(raw(value)?),
+        Change::Inc(step) => rawdoc! { "$add": [number_in(field), constants.number(raw(step)?)] }.into(),
         Change::Now => NOW.into(),
     })
 }
@@ -270,22 +412,4 @@ fn is_exact_number(field: &str) -> [RawDocumentBuf; 3] {
         rawdoc! { "$gt": [number.clone(), -EXACT] },
         rawdoc! { "$lt": [number, EXACT] },
     ]
-}
-
-fn differences(changes: &[(&str, Change<'_>)]) -> Option<RawArrayBuf> {
-    fn differs(field: &str, value: impl BindRawBsonRef) -> RawDocumentBuf {
-        let mut operands = RawArrayBuf::new();
-        operands.push(path_of(field));
-        operands.push(value);
-        rawdoc! { "$ne": operands }
-    }
-    let mut all = RawArrayBuf::new();
-    for (field, change) in changes {
-        match change {
-            Change::Set(value) => all.push(differs(field, rawdoc! { "$literal": raw(value)? })),
-            Change::Now => all.push(differs(field, NOW)),
-            Change::Inc(_) => {}
-        }
-    }
-    Some(all)
 }

@@ -217,3 +217,99 @@ fn fuse_with_what_was_read() {
     let found = doc! { "f6": "$k", "f7": { "$type": "$k" }, "f8": "$gone" };
     assert_eq!(conditions[0], clean_and(found, doc! { "f6": 7, "f7": "int" }));
 }
+
+fn together(all: &[Fusing<'_>], over: &[TxId]) -> Option<(Vec<Bson>, Document)> {
+    let FusedTogether { ids, pipeline } = fuse_together(all, ME, over)?;
+    let [stage] = stages(pipeline).try_into().unwrap();
+    Some((Vec::try_from(&*ids).unwrap(), stage))
+}
+
+fn incs(steps: &[i32]) -> Vec<Update> {
+    steps
+        .iter()
+        .map(|step| Update::parse_update(bson!({ "$inc": { "n": *step }, "$set": { "a": "$x" } })).unwrap())
+        .collect()
+}
+
+/// Each of the updates for the document with its place as `_id`.
+fn fusing<'a>(updates: &'a [Update], ids: &'a [Bson]) -> Vec<Fusing<'a>> {
+    updates.iter().zip(ids).map(|(update, id)| Fusing { id, update, demands: &[], as_read: &[] }).collect()
+}
+
+#[test]
+fn updates_of_one_shape_are_one_statement_whose_constants_stand_apart() {
+    let (updates, ids) = (incs(&[5, 6]), [Bson::from(1), "b".into()]);
+    let (found, stage) = together(&fusing(&updates, &ids), &[]).unwrap();
+    assert_eq!(found, ids);
+    let wanted = |at: usize| doc! { "f6": ids[at].clone() };
+    let entries = [doc! { "c0": "$x", "c1": 5, "f": wanted(0) }, doc! { "c0": "$x", "c1": 6, "f": wanted(1) }];
+    let at = doc! { "$indexOfArray": [{ "$literal": ids.to_vec() }, "$_id"] };
+    let each = doc! { "$arrayElemAt": [{ "$literal": entries.to_vec() }, at] };
+    let names = doc! {
+        "f0": "$_xTxId", "f1": "$_sTxIds", "f2": "$_insert", "f3": "$_remove", "f4": "$_unsafe", "f5": "$_slot",
+        "f6": "$_id",
+    };
+    let number = doc! { "$ifNull": ["$n", 0] };
+    let conditions = [
+        doc! { "$eq": [names, "$$each.f"] },
+        doc! { "$in": [{ "$type": "$n" }, ["int", "long", "double", "missing"]] },
+        doc! { "$gt": [number.clone(), -LIMIT] },
+        doc! { "$lt": [number.clone(), LIMIT] },
+    ];
+    let values = doc! { "a": "$$each.c0", "n": { "$add": [number, "$$each.c1"] } };
+    let added = doc! { "_unsafe": { "$mergeObjects": ["$$ROOT", values] }, "_xTxId": { "$literal": id(ME) } };
+    let outcome = doc! {
+        "$cond": [{ "$and": conditions.to_vec() }, { "$mergeObjects": ["$$ROOT", added] }, "$$ROOT"],
+    };
+    assert_eq!(stage, doc! { "$replaceWith": { "$let": { "vars": { "each": each }, "in": outcome } } });
+}
+
+#[test]
+fn what_is_demanded_of_each_is_among_its_constants() {
+    let (updates, ids, values) = (incs(&[5, 6]), [Bson::from(1), 2.into()], [Bson::from(7), 8.into()]);
+    let demands: Vec<_> = values.iter().map(|value| [("k", value)]).collect();
+    let as_read: Vec<_> = ["x", "y"].map(|text| [exact("t", Some(&text.into())).unwrap()]).into();
+    let mut all = fusing(&updates, &ids);
+    for (one, (demands, as_read)) in all.iter_mut().zip(demands.iter().zip(&as_read)) {
+        (one.demands, one.as_read) = (demands, as_read);
+    }
+    let words = together(&all, &[]).unwrap().1.to_string();
+    assert!(words.contains(r#""f": { "f6": 1, "f7": 7, "f8": "x", "f9": "string" }"#), "{words}");
+    assert!(words.contains(r#""f": { "f6": 2, "f7": 8, "f8": "y", "f9": "string" }"#), "{words}");
+    // One of them was not read.
+    all[1].as_read = &[];
+    assert_eq!(together(&all, &[]), None);
+}
+
+#[test]
+fn updates_of_several_shapes_are_no_statement() {
+    let one = |u: Bson| Update::parse_update(u).unwrap();
+    let ids = [Bson::from(1), 2.into()];
+    for other in [
+        bson!({ "$inc": { "m": 1 } }),
+        bson!({ "$set": { "n": 1 } }),
+        bson!({ "$inc": { "n": 1, "m": 1 } }),
+        bson!({ "$currentDate": { "n": true } }),
+        // It has no form that is one statement.
+        bson!({ "$push": { "n": 1 } }),
+    ] {
+        let updates = [one(bson!({ "$inc": { "n": 1 } })), one(other.clone())];
+        assert_eq!(together(&fusing(&updates, &ids), &[]), None, "{other}");
+    }
+    // A step of zero changes nothing by itself, so that other fields have to differ.
+    let updates = [0, 1].map(|step| one(bson!({ "$inc": { "n": step }, "$set": { "a": 1 } })));
+    assert_eq!(together(&fusing(&updates, &ids), &[]), None);
+    assert_eq!(together(&[], &[]), None);
+}
+
+#[test]
+fn one_statement_takes_over_what_any_of_the_named_transactions_has_left() {
+    let (updates, ids) = (incs(&[5, 6]), [Bson::from(1), 2.into()]);
+    let (_, stage) = together(&fusing(&updates, &ids), &ALL[1..]).unwrap();
+    let outer = stage.get_document("$replaceWith").unwrap().get_document("$let").unwrap();
+    let inner = outer.get_document("in").unwrap().get_document("$let").unwrap();
+    let alone = stages(fuse(&updates[0], ME, &ALL[1..], &[], &[]).unwrap());
+    let alone = alone[0].get_document("$replaceWith").unwrap().get_document("$let").unwrap();
+    assert_eq!(inner.get("vars"), alone.get("vars"));
+    assert!(outer.get_document("vars").unwrap().get_document("each").is_ok());
+}

@@ -66,11 +66,14 @@ pub(crate) struct Done {
     pub(crate) is_unclear: bool,
     /// All that were sent are done, and no others because the command had no room for them.
     pub(crate) is_full: bool,
+    /// The server has refused the one statement that named all documents, and nothing is done: as
+    /// statements of their own, those before the refused one can be.
+    pub(crate) is_refused_as_one: bool,
 }
 
 impl Done {
     fn all(sent: &[Sent], modified: usize) -> Self {
-        Self { count: sent.len(), modified, is_all_that_is_held: true, is_unclear: false, is_full: false }
+        Self { count: sent.len(), modified, is_all_that_is_held: true, ..Self::default() }
     }
 }
 
@@ -96,13 +99,8 @@ pub(super) fn of_some(sent: &[Sent], held: &[bool], answer: &WriteAnswer) -> Don
     let count = refused.map_or(first, |refused| first.min(refused.document));
     let (changes, are_inserted) = (count - inserts(&sent[..count]), totals.inserted == inserts(&sent[..count]));
     if is_short(sent) {
-        return Done {
-            count,
-            modified: changes,
-            is_all_that_is_held: totals.modified == changes && are_inserted,
-            is_unclear: false,
-            is_full: false,
-        };
+        let is_all_that_is_held = totals.modified == changes && are_inserted;
+        return Done { count, modified: changes, is_all_that_is_held, ..Done::default() };
     }
     // Statements of those that are held. The refused one was locked, if it is, and changed only if
     // a question behind the change has failed.
@@ -119,10 +117,10 @@ pub(super) fn of_some(sent: &[Sent], held: &[bool], answer: &WriteAnswer) -> Don
     let is_known = matched == totals.matched && totals.modified <= matched && unmodified <= could_be;
     if !is_known || unmodified > 0 && others {
         let is_none_held = totals.matched == 0 && totals.inserted == 0;
-        return Done { count: 0, modified: 0, is_all_that_is_held: is_none_held, is_unclear: true, is_full: false };
+        return Done { is_all_that_is_held: is_none_held, is_unclear: true, ..Done::default() };
     }
     let is_all_that_is_held = totals.matched == matches(&sent[..count]) && are_inserted;
-    Done { count, modified: changes - unmodified, is_all_that_is_held, is_unclear: false, is_full: false }
+    Done { count, modified: changes - unmodified, is_all_that_is_held, ..Done::default() }
 }
 
 /// The totals of an answer.

@@ -6,7 +6,8 @@
 //! 2. Send the statements that [`super::one`] would send one by one, all in one `update`: one
 //!    for each document where each of them takes its lock if and only if it has changed its
 //!    document, and otherwise two, of which the first locks and copies and the second changes the
-//!    copy. A document that is to be inserted takes one.
+//!    copy. A document that is to be inserted takes one. Statements that differ in nothing but
+//!    constants are one for all documents ([`super::one_shape`]).
 //! 3. All have: done. Otherwise those before the first that has not are done; those after it are
 //!    given back, because a transaction that waits for one document must not hold what its order
 //!    puts after that ([`super::answered_each`]).
@@ -36,6 +37,7 @@ use super::{
     answered_each::{Done, Sent, Way, of_all, of_some, places_of_inserts},
     change::Change,
     consequences::Consequences,
+    one_shape::{OneOf, one_statement},
     shown::{statement_of, taken_over},
     target::{Target, update_of},
     unique::questions_behind,
@@ -96,6 +98,8 @@ pub(crate) struct Inserting {
 pub(crate) enum Form {
     /// As few statements as the changes allow.
     Short,
+    /// The same, but no statement of several documents: the server has refused one.
+    Apart,
     /// Two: some of the documents may have what they are to be given already, which one statement
     /// cannot distinguish from a document that it must not change.
     InTwo,
@@ -108,6 +112,12 @@ struct Behind {
     is_rekeyed: bool,
     /// The questions which other document has these keys.
     questions: Vec<RawDocumentBuf>,
+}
+
+impl Behind {
+    fn is_nothing(&self) -> bool {
+        !self.is_rekeyed && self.questions.is_empty()
+    }
 }
 
 /// The statements for one document.
@@ -124,9 +134,24 @@ impl Statements {
         Self { way, is_rekeyed: behind.is_rekeyed, questions: behind.questions.len(), all }
     }
 
+    /// Of a document that the one statement of all of them names.
+    fn in_one() -> Self {
+        Self { way: Way::Fused, is_rekeyed: false, questions: 0, all: Vec::new() }
+    }
+
     fn sent(&self) -> Sent {
         Sent { way: self.way, questions: self.questions }
     }
+}
+
+/// The statements that lock and change the documents.
+struct Planned {
+    /// Those of each document.
+    each: Vec<Statements>,
+    /// The one that stands for them all, if there is one.
+    one: Option<RawDocumentBuf>,
+    /// There are no more of them because the command is full.
+    is_full: bool,
 }
 
 impl Locking {
@@ -144,25 +169,31 @@ impl Locking {
             return Ok(Done::default());
         }
         let me = self.lifecycle.ensure_started(tx, ns).await?;
-        let (mut statements, is_full) = self.eligible(tx, ns, all, me, form).await?;
-        if statements.len() < 2 {
+        let mut planned = self.eligible(tx, ns, all, me, form).await?;
+        if planned.each.len() < 2 {
             return Ok(Done::default());
         }
-        let all = &all[..statements.len()];
+        let all = &all[..planned.each.len()];
         let claims = tx.claims.clone();
         let claimed = self.claim_each(tx, claims.as_ref(), all).await?;
-        self.take_over_or_finish(ns, all, &mut statements, &claimed, me).await?;
-        if statements.iter().any(|statements| statements.is_rekeyed) {
+        self.take_over_or_finish(ns, all, &mut planned, &claimed, me).await?;
+        if planned.each.iter().any(|statements| statements.is_rekeyed) {
             tx.note_rekeyed(ns);
         }
         tx.check_alive()?;
         let at: Vec<Address> = all.iter().map(|each| each.at.clone()).collect();
         self.hold_each(tx, ns, all, &at)?;
-        let sent: Vec<Sent> = statements.iter().map(Statements::sent).collect();
-        let command = update_of(ns, statements.into_iter().flat_map(|statements| statements.all));
+        let sent: Vec<Sent> = planned.each.iter().map(Statements::sent).collect();
+        let is_one = planned.one.is_some();
+        let of_each = planned.each.into_iter().flat_map(|statements| statements.all);
+        let command = update_of(ns, planned.one.into_iter().chain(of_each));
         let touches = all.iter().map(Each::touches).fold(Fields::none(), |some, more| some.and(&more));
         let answer = self.server.send_prepared_raw(tx, ns, command, &touches).await?;
-        let done = match self.in_order(tx, ns, &at, &sent, &answer, me).await {
+        let done = match is_one && !answer.errors.is_empty() {
+            true => self.taken_back(tx, ns, &at).await,
+            false => self.in_order(tx, ns, &at, &sent, &answer, me).await,
+        };
+        let done = match done {
             Ok(done) => done,
             Err(error) => {
                 // The change may have been made, or may still be: it must not be made twice.
@@ -173,7 +204,7 @@ impl Locking {
         let changed = &all[..done.count];
         note_changed(tx, ns, changed, &sent);
         keep_claims(ns, changed, claimed, claims.as_ref());
-        Ok(Done { is_full: is_full && done.count == all.len(), ..done })
+        Ok(Done { is_full: planned.is_full && done.count == all.len(), ..done })
     }
 
     /// Step 1: claims the documents among this client's transactions, in their order. `None` for
@@ -201,12 +232,21 @@ impl Locking {
         &self,
         ns: &Namespace,
         all: &[Each<'_>],
-        statements: &mut [Statements],
+        planned: &mut Planned,
         claimed: &[Option<Claim<'_>>],
         me: TxId,
     ) -> Result<()> {
         let mut left = HashSet::new();
-        for ((statements, each), claim) in statements.iter_mut().zip(all).zip(claimed) {
+        if planned.one.is_some() {
+            left.extend(claimed.iter().flatten().filter_map(Claim::left));
+            if !left.is_empty()
+                && let Some(taking_over) = one_statement(&alike(all), me, &Vec::from_iter(left))
+            {
+                planned.one = Some(taking_over);
+            }
+            return Ok(());
+        }
+        for ((statements, each), claim) in planned.each.iter_mut().zip(all).zip(claimed) {
             if let Some(changing) = each.changing() {
                 left.extend(taken_over_each(statements, changing, me, claim.as_ref())?);
             }
@@ -234,8 +274,8 @@ impl Locking {
         Ok(())
     }
 
-    /// The statements of the first ones that can go together, in two for all of them, if one needs
-    /// two; and whether there are no more of them because the command is full.
+    /// The statements of the first ones that can go together: one for all of them, one for each, or
+    /// two for each, if one needs two.
     async fn eligible(
         &self,
         tx: &Transaction,
@@ -243,7 +283,7 @@ impl Locking {
         all: &[Each<'_>],
         me: TxId,
         form: Form,
-    ) -> Result<(Vec<Statements>, bool)> {
+    ) -> Result<Planned> {
         let collection = self.catalog.admit_writes(ns, me).await?;
         let (mut behind, mut seen) = (Vec::new(), HashSet::new());
         for each in all.iter().take(BATCH) {
@@ -264,8 +304,18 @@ impl Locking {
             behind.push(one);
         }
         let all = &all[..behind.len()];
+        // Of a clustered collection the server would scan everything between the `_id`s.
+        let is_found_by_index = !self.catalog.shards.are_routed() && !collection.is_clustered;
+        let may_be_one = form == Form::Short && is_found_by_index;
+        if may_be_one
+            && behind.iter().all(Behind::is_nothing)
+            && let Some(one) = one_statement(&alike(all), me, &[])
+        {
+            let each = all.iter().map(|_| Statements::in_one()).collect();
+            return Ok(Planned { each, one: Some(one), is_full: false });
+        }
         let short = match form {
-            Form::Short => short_statements(all, &behind, me)?,
+            Form::Short | Form::Apart => short_statements(all, &behind, me)?,
             Form::InTwo => None,
         };
         let mut room = Room::default();
@@ -277,8 +327,7 @@ impl Locking {
                 in_two.take_while(|statements| room.takes(statements)).collect()
             }
         };
-        let is_full = statements.len() < all.len();
-        Ok((statements, is_full))
+        Ok(Planned { is_full: statements.len() < all.len(), each: statements, one: None })
     }
 
     /// What has to stand behind the statements of this change. `None`: once it is made, more has to
@@ -303,6 +352,14 @@ impl Locking {
         let Some(asked) = asked else { return Ok(None) };
         let questions = asked.iter().map(RawDocumentBuf::try_from).collect::<Result<_, _>>()?;
         Ok(Some(Behind { is_rekeyed: true, questions }))
+    }
+
+    /// The one statement of several documents has failed: how many it has locked before that is not
+    /// among the totals of the answer. All of it is given back, whatever it is.
+    async fn taken_back(&self, tx: &mut Transaction, ns: &Namespace, at: &[Address]) -> Result<Done> {
+        self.server.give_back(tx, ns, at).await?;
+        at.iter().for_each(|at| tx.not_held(ns, at));
+        Ok(Done { is_refused_as_one: true, is_all_that_is_held: true, ..Done::default() })
     }
 
     /// Returns the number of the first documents that were changed, none after them being held.
@@ -431,6 +488,19 @@ fn taken_over_each(
         }
         _ => Ok(claim.and_then(Claim::left)),
     }
+}
+
+/// The updates, if all of them are updates that a statement of several documents may make.
+fn alike<'a>(all: &'a [Each<'_>]) -> Vec<OneOf<'a>> {
+    let one = |each: &'a Each<'_>| {
+        let Act::Change(Changing { target, change: Change::Update { update, array_filters: None }, as_read }) =
+            &each.act
+        else {
+            return None;
+        };
+        Some(OneOf { target, update, as_read: conditions_of(as_read.as_ref()) })
+    };
+    all.iter().map(one).collect::<Option<_>>().unwrap_or_default()
 }
 
 /// One statement for each, and its questions, as far as one command takes them. `None`: one of them

@@ -9,6 +9,7 @@
 //! | [`find`], [`found`] | finds the document, too, by any of its fields |
 //! | [`by_key`] | documents that several want by another key than their `_id` |
 //! | [`each`], [`answered_each`] | several documents, each with a change of its own; what the answer shows |
+//! | [`one_shape`] | the same by one statement, if the changes differ in nothing but constants |
 //! | [`many`] | many documents, with the same change |
 //! | [`consequences`] | what has to be examined once a change is made |
 //! | [`locate`] | which address the document with an `_id` has |
@@ -26,6 +27,7 @@ pub(crate) mod found;
 pub(crate) mod locate;
 pub(crate) mod many;
 pub(crate) mod one;
+mod one_shape;
 pub(crate) mod read_locks;
 pub(crate) mod shown;
 pub(crate) mod target;

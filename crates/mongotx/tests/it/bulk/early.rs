@@ -226,7 +226,14 @@ async fn bulk_that_the_server_interrupts_is_not_done_twice() {
         session.begin().unwrap();
         coll.update_one(doc! {"_id": 4}, doc! {"$inc": {"n": 10}}).session(&mut session).await.unwrap();
         let entered = admin.run_command(hang).await.unwrap().get_i32("count").unwrap();
-        let bulk = coll.bulk_write([add(1, 1), add(2, 1), add(3, 1)]);
+        // Of two shapes, so that each is a statement of its own.
+        let other = WriteModel::UpdateOne {
+            filter: doc! {"_id": 3},
+            update: doc! {"$inc": {"n": 1, "m": 1}}.into(),
+            upsert: false,
+        };
+        let all = [add(1, 1), add(2, 1), other];
+        let bulk = coll.bulk_write(all);
         let killing = async {
             let wait =
                 doc! {"waitForFailPoint": "hangDuringBatchUpdate", "timesEntered": entered + 1, "maxTimeMS": 60_000};

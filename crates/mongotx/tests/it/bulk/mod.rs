@@ -3,6 +3,7 @@
 
 mod early;
 mod keys;
+mod one_shape;
 mod together;
 mod unique;
 mod upserts;
