@@ -21,6 +21,7 @@ use crate::{
     coordinator::{
         Core,
         asked::{address::Address, query::Query},
+        finishing::finisher::ByNow,
         transaction::Transaction,
     },
     document,
@@ -91,8 +92,7 @@ pub(crate) async fn by_id(
     filter: Document,
     me: Option<TxId>,
 ) -> Result<Documents> {
-    let only_id = is_only_id(&query.filter);
-    let either = only_id && shows_either_version(query);
+    let either = is_only_id(&query.filter) && shows_either_version(query);
     let fetch = if either { of_either_version(query, ns, filter) } else { query.to_find(ns, filter) };
     // Holders that were committed before the document was fetched the last time.
     let mut committed = None;
@@ -117,25 +117,14 @@ pub(crate) async fn by_id(
             return Ok(Documents::at_hand([shown]));
         }
         core.server.at(Step::BeforeStatus).await;
-        let holder = core.holders.of([writer], by_now).await?.remove(&writer);
-        let status = holder.map_or(TxStatus::RolledBack, |holder| holder.status);
-        if holder.is_some_and(|holder| holder.had_committed) {
-            committed = Some(writer);
-        } else if status == TxStatus::Committed {
-            core.pending.saw_unfinished(ns);
-        }
+        let status = status_of_holder(core, ns, writer, by_now, &mut committed).await?;
         match visible_version(&lock, me, |_| status) {
             // It may have written to the document again, or inserted it again, before it committed.
             Some(Version::Unsafe | Version::Absent)
                 if status == TxStatus::Committed && committed.replace(writer) != Some(writer) => {}
             Some(Version::Absent) => return Ok(Documents::default()),
-            // A projection shows fields of the safe version, and the lock.
-            Some(Version::Safe) if only_id => return Ok(Documents::at_hand([found])),
+            Some(Version::Safe) => return safe_answer(core, ns, query, found).await,
             Some(Version::Unsafe) if either => return Ok(Documents::at_hand(unsafe_answer(query, &found)?)),
-            Some(Version::Safe) => {
-                let find = query.to_find(ns, view::without_pending_inserts(&query.filter));
-                return Ok(Documents::streaming(core.server.cursor(&ns.db, find).await?));
-            }
             Some(Version::Unsafe) => {
                 let id = stored.get("_id").cloned().unwrap_or(Bson::Null);
                 let id = query.pinned_id(core, ns).await?.unwrap_or(id);
@@ -154,6 +143,35 @@ pub(crate) async fn by_id(
     }
     let message = format!("a document of {ns} was finished {FETCHES} times while it was read");
     Err(Error::new(ErrorKind::Unavailable, message))
+}
+
+/// The status of the transaction that holds a fetched document. Sets `committed` to it if it was
+/// committed before the document was fetched.
+async fn status_of_holder(
+    core: &Core,
+    ns: &Namespace,
+    writer: TxId,
+    by_now: ByNow,
+    committed: &mut Option<TxId>,
+) -> Result<TxStatus> {
+    let holder = core.holders.of([writer], by_now).await?.remove(&writer);
+    let status = holder.map_or(TxStatus::RolledBack, |holder| holder.status);
+    if holder.is_some_and(|holder| holder.had_committed) {
+        *committed = Some(writer);
+    } else if status == TxStatus::Committed {
+        core.pending.saw_unfinished(ns);
+    }
+    Ok(status)
+}
+
+/// The answer to a query that sees the safe version of the document that was found.
+async fn safe_answer(core: &Core, ns: &Namespace, query: &Query, found: RawDocumentBuf) -> Result<Documents> {
+    // A projection shows fields of the safe version, and the lock.
+    if is_only_id(&query.filter) {
+        return Ok(Documents::at_hand([found]));
+    }
+    let find = query.to_find(ns, view::without_pending_inserts(&query.filter));
+    Ok(Documents::streaming(core.server.cursor(&ns.db, find).await?))
 }
 
 /// Finishes or undoes what decided transactions have left in the document with this `_id`.

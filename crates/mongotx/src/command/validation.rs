@@ -248,14 +248,9 @@ impl<'c> Validation<'c> {
                 return Ok(());
             }
             let later = self.later_look(tx, behind).await?;
-            let changed = first.map_or(Some(Tags::new()), |first| first.changed_at(&later, &stamps));
             let is_unchanged = self.is_still_unchanged(since.as_ref(), &unasked, &later);
-            // Collections that were not read again have been the same all the time.
-            let of_asked = |mut changed: Tags| {
-                changed.retain(|tag| asked.contains(tag));
-                changed
-            };
-            let is_one_moment = changed.map(of_asked).is_some_and(|changed| tx.is_of_one_moment(&changed));
+            let changed = first.map_or(Some(Tags::new()), |first| first.changed_at(&later, &stamps));
+            let is_one_moment = changed.is_some_and(|changed| are_of_one_moment(tx, changed, &asked));
             if is_one_moment && is_unchanged && self.passes_by(tx, &rivals, &stamps, &later) {
                 self.core.server.counters.add(&self.core.server.counters.validations_unasked, u64::from(!asks));
                 return Ok(());
@@ -493,6 +488,14 @@ impl<'c> Validation<'c> {
         }
         Ok(rivals)
     }
+}
+
+/// Returns true if everything that was read again is as it was at one moment. `changed`: the change
+/// stamps that differ between the looks. Collections that were not read again do not count: they
+/// have been the same all the time.
+fn are_of_one_moment(tx: &Transaction, mut changed: Tags, asked: &Tags) -> bool {
+    changed.retain(|tag| asked.contains(tag));
+    tx.is_of_one_moment(&changed)
 }
 
 /// Returns true if the document would be the same if its holder were committed.

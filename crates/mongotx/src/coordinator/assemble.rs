@@ -28,6 +28,66 @@ fn share<T: ?Sized>(part: &Arc<T>) -> Arc<T> {
     Arc::clone(part)
 }
 
+/// The parts that most others stand on.
+struct Base {
+    server: Arc<Server>,
+    log: Arc<dyn TxLog>,
+    finisher: Finisher,
+    catalog: Arc<Catalog>,
+    repairs: Arc<Repairs>,
+    options: Arc<ClientOptions>,
+}
+
+impl Base {
+    fn new(server: Arc<Server>, log: Arc<dyn TxLog>, shards: Shards, options: ClientOptions) -> Self {
+        let finisher = Finisher::start(share(&server), share(&log), options.finish_delay);
+        let catalog = Arc::new(Catalog::new(share(&server), shards, &options));
+        let tx_database = &options.tx_database;
+        let repairs = Repairs::new(share(&server), share(&log), finisher.clone(), share(&catalog), tx_database);
+        Self { server, log, finisher, catalog, repairs: Arc::new(repairs), options: Arc::new(options) }
+    }
+
+    fn schema(&self, pending: &Arc<Pending>) -> Schema {
+        let Self { server, log, catalog, repairs, options, .. } = self;
+        Schema::new(share(server), share(log), share(catalog), share(repairs), share(pending), share(options))
+    }
+
+    fn unprobed(&self, pending: &Arc<Pending>, read_lease: Arc<ReadLease>) -> Arc<Unprobed> {
+        let Self { server, log, finisher, options, .. } = self;
+        Unprobed::new(share(server), share(log), finisher.clone(), share(pending), read_lease, share(options))
+    }
+
+    fn unchanged(&self, looks: &Arc<Looks>) -> Arc<Unchanged> {
+        let Self { server, log, catalog, options, .. } = self;
+        Arc::new(Unchanged::new(share(server), share(log), share(catalog), share(looks), &options.tx_database))
+    }
+
+    fn lifecycle(&self, unchanged: &Arc<Unchanged>, quiet: &Arc<QuietReader>) -> Arc<Lifecycle> {
+        let Self { server, log, finisher, catalog, options, .. } = self;
+        let (log, finisher, catalog) = (share(log), finisher.clone(), share(catalog));
+        let (unchanged, quiet, options) = (share(unchanged), share(quiet), share(options));
+        Arc::new(Lifecycle::new(share(server), log, finisher, catalog, unchanged, quiet, options))
+    }
+
+    fn locking(&self, unprobed: &Arc<Unprobed>, lifecycle: &Arc<Lifecycle>, standings: &Arc<Standings>) -> Locking {
+        let Self { server, catalog, repairs, options, .. } = self;
+        let read_locks = ReadLocks::new(share(server), share(catalog), share(repairs), share(options));
+        Locking {
+            server: share(server),
+            finisher: self.finisher.clone(),
+            catalog: share(catalog),
+            repairs: share(repairs),
+            unprobed: share(unprobed),
+            lifecycle: share(lifecycle),
+            standings: share(standings),
+            read_locks: Arc::new(read_locks),
+            uniqueness: Arc::new(Uniqueness::new(share(server), share(catalog), share(repairs))),
+            wanted: WantedKeys::default(),
+            options: share(options),
+        }
+    }
+}
+
 /// The parts of a client above its log, in the order in which they stand on each other.
 pub(crate) fn assemble(
     server: Arc<Server>,
@@ -36,57 +96,21 @@ pub(crate) fn assemble(
     shards: Shards,
     options: ClientOptions,
 ) -> Arc<Core> {
-    let options = Arc::new(options);
-    let finisher = Finisher::start(share(&server), share(&log), options.finish_delay);
-    let catalog = Arc::new(Catalog::new(share(&server), shards, &options));
-    let repairs =
-        Arc::new(Repairs::new(share(&server), share(&log), finisher.clone(), share(&catalog), &options.tx_database));
-    let holders = Holders::new(share(&log), finisher.clone());
-    let pending = Pending::new(share(&server), share(&log), finisher.clone(), share(&catalog), share(&repairs));
-    let unprobed =
-        Unprobed::new(share(&server), share(&log), finisher.clone(), share(&pending), read_lease, share(&options));
-    let sweeper = Arc::new(Sweeper::new(share(&server), share(&log), share(&catalog), share(&repairs), &options));
-    let checkpoints = Checkpoints::new(share(&server), share(&sweeper), share(&options));
-    let schema =
-        Schema::new(share(&server), share(&log), share(&catalog), share(&repairs), share(&pending), share(&options));
-    let looks = Arc::new(Looks::new(share(&server), share(&log), share(&catalog)));
-    let unchanged =
-        Arc::new(Unchanged::new(share(&server), share(&log), share(&catalog), share(&looks), &options.tx_database));
-    let quiet = Arc::new(QuietReader::new(share(&server), share(&log), options.lease));
-    let standings = Arc::new(Standings::new(share(&server), share(&log)));
-    let lifecycle = Arc::new(Lifecycle::new(
-        share(&server),
-        share(&log),
-        finisher.clone(),
-        share(&catalog),
-        share(&unchanged),
-        share(&quiet),
-        share(&options),
-    ));
-    let locator = Locator::new(share(&server), share(&catalog));
-    let read_locks = Arc::new(ReadLocks::new(share(&server), share(&catalog), share(&repairs), share(&options)));
-    let uniqueness = Arc::new(Uniqueness::new(share(&server), share(&catalog), share(&repairs)));
-    let locking = Locking {
-        server: share(&server),
-        finisher: finisher.clone(),
-        catalog: share(&catalog),
-        repairs: share(&repairs),
-        unprobed: share(&unprobed),
-        lifecycle: share(&lifecycle),
-        standings: share(&standings),
-        read_locks: share(&read_locks),
-        uniqueness: share(&uniqueness),
-        wanted: WantedKeys::default(),
-        options: share(&options),
-    };
-    let expiries = Expiries::new(share(&server), share(&catalog));
-    let events = Events::new(share(&server), &options);
+    let base = Base::new(server, log, shards, options);
+    let Base { server, log, finisher, catalog, repairs, options } = &base;
+    let holders = Holders::new(share(log), finisher.clone());
+    let pending = Pending::new(share(server), share(log), finisher.clone(), share(catalog), share(repairs));
+    let unprobed = base.unprobed(&pending, read_lease);
+    let sweeper = Arc::new(Sweeper::new(share(server), share(log), share(catalog), share(repairs), options));
+    let checkpoints = Checkpoints::new(share(server), share(&sweeper), share(options));
+    let schema = base.schema(&pending);
+    let looks = Arc::new(Looks::new(share(server), share(log), share(catalog)));
+    let unchanged = base.unchanged(&looks);
+    let quiet = Arc::new(QuietReader::new(share(server), share(log), options.lease));
+    let standings = Arc::new(Standings::new(share(server), share(log)));
+    let lifecycle = base.lifecycle(&unchanged, &quiet);
+    let locking = base.locking(&unprobed, &lifecycle, &standings);
     Arc::new(Core {
-        server,
-        log,
-        finisher,
-        catalog,
-        repairs,
         holders,
         pending,
         unprobed,
@@ -99,15 +123,20 @@ pub(crate) fn assemble(
         quiet,
         standings,
         lifecycle,
-        locator,
-        read_locks,
-        uniqueness,
+        locator: Locator::new(share(server), share(catalog)),
+        read_locks: share(&locking.read_locks),
+        uniqueness: share(&locking.uniqueness),
         locking,
-        expiries,
+        expiries: Expiries::new(share(server), share(catalog)),
         forecast: Arc::default(),
-        events,
-        options,
+        events: Events::new(share(server), options),
         reaper: Arc::default(),
         runtime: Handle::current(),
+        server: base.server,
+        log: base.log,
+        finisher: base.finisher,
+        catalog: base.catalog,
+        repairs: base.repairs,
+        options: base.options,
     })
 }

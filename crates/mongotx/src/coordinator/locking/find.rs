@@ -90,19 +90,7 @@ impl Locking {
         let is_alone = self.consequences_at(&collection, ns, &Document::new(), change).await?.are_none();
         let free = free_one(tx, &collection, ns, query, asked, is_leased).filter(|_| is_alone);
         let Some(free) = free else { return Ok(None) };
-        let statement = match free {
-            Free::Wanted => {
-                let left = tx.claims.as_ref().map_or_else(Vec::new, |claims| claims.left_in(ns));
-                statement_of(query, change, me, &left)?
-            }
-            // A document that is left has its place in the order by its unsafe version, by which
-            // the server cannot sort it.
-            Free::First => first_of(query, change, me)?,
-        };
-        let Some(mut statement) = statement else { return Ok(None) };
-        if let Some(fields) = asked.stored_fields() {
-            statement.append(cstr!("fields"), RawDocumentBuf::try_from(&fields)?);
-        }
+        let Some(statement) = statement_for(free, tx, ns, query, change, me, asked)? else { return Ok(None) };
         let permit = match free {
             Free::First => self.permit_for_first(tx, ns, is_leased).await,
             Free::Wanted => None,
@@ -202,6 +190,33 @@ fn free_one(
 fn may_find_first(tx: &Transaction, ns: &Namespace, query: &Query, asked: Asked<'_>) -> bool {
     let in_order = query.sort.is_some() && asked.can_check_first && !tx.attempts.has_lost();
     in_order && tx.only_removed(ns) && !chance::is_in_query(query)
+}
+
+/// The statement that finds, locks and changes this free document, and answers what the caller
+/// needs; `None` where that is not provably the same.
+fn statement_for(
+    free: Free,
+    tx: &Transaction,
+    ns: &Namespace,
+    query: &Query,
+    change: &Change<'_>,
+    me: TxId,
+    asked: Asked<'_>,
+) -> Result<Option<RawDocumentBuf>> {
+    let statement = match free {
+        Free::Wanted => {
+            let left = tx.claims.as_ref().map_or_else(Vec::new, |claims| claims.left_in(ns));
+            statement_of(query, change, me, &left)?
+        }
+        // A document that is left has its place in the order by its unsafe version, by which the
+        // server cannot sort it.
+        Free::First => first_of(query, change, me)?,
+    };
+    let Some(mut statement) = statement else { return Ok(None) };
+    if let Some(fields) = asked.stored_fields() {
+        statement.append(cstr!("fields"), RawDocumentBuf::try_from(&fields)?);
+    }
+    Ok(Some(statement))
 }
 
 /// Find, lock and change in one, where that is provably the same.

@@ -23,13 +23,19 @@
 //! | this one | whether a query may be sent without a probe, and its answer be believed |
 //! | [`keeper`] | the task that takes the lease, renews it, and lets it go |
 //! | [`state`] | the lease as the client knows it, and the rules about it |
+//! | [`demand`] | whether a lease is worth its price |
+//! | [`collections`] | collections as the lease knows them: settled, and how long they have probes |
 //! | [`decisions`] | this client's transactions that are being decided |
+//! | [`beside`] | the right to send a query beside what they have left |
 //! | [`stored`] | the commands on client records; how long a newcomer waits |
 //!
 //! The lease rests on clocks. Commits do not rest on it: a validation looks for itself, and so do
 //! queries for what is going to be written, but for the statement named above.
 
+mod beside;
+mod collections;
 mod decisions;
+mod demand;
 mod keeper;
 mod state;
 mod stored;
@@ -42,8 +48,9 @@ use tokio::runtime::Handle;
 
 use self::state::{Lease, May};
 pub(crate) use self::{
+    beside::{Meanwhile, PermitBeside},
     decisions::{FoundBy, Written},
-    state::{Deciding, Meanwhile, Permit, PermitBeside, ReadLease},
+    state::{Deciding, Permit, ReadLease},
     stored::{Newcomer, outwait},
 };
 use super::pending::Pending;

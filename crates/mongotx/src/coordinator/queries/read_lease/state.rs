@@ -1,7 +1,6 @@
 //! The lease as the client knows it, and the rules about it. Sends nothing.
 
 use std::{
-    collections::{HashMap, HashSet},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
@@ -10,39 +9,18 @@ use bson::oid::ObjectId;
 use protocol::TxId;
 use tokio::sync::Notify;
 
-use super::decisions::{Begun, Decisions, FoundBy, Written};
-use crate::{
-    backoff::Backoff,
-    coordinator::{
-        asked::{fields::Fields, own_key::OwnKey},
-        stamps::moment::Moment,
-    },
-    options::Namespace,
+use super::{
+    beside::{Meanwhile, PermitBeside},
+    collections::{Collections, Preparation, Settled},
+    decisions::{Decisions, FoundBy, Written},
+    demand::Demand,
 };
+use crate::{coordinator::stamps::moment::Moment, options::Namespace};
 
 /// Time that the lease is held after the client sent the read that shows that it is alone.
 pub(super) const LENGTH: Duration = Duration::from_secs(1);
 /// Time that a lease is kept that no query uses.
 const IDLE: Duration = Duration::from_secs(5);
-/// Number of probed queries within [`WINDOW`] that are worth a lease.
-const WORTH: u32 = 200;
-const WINDOW: Duration = Duration::from_secs(5);
-/// Pauses before another attempt, twice as long each time that a lease was not held for longer than
-/// the last one: the first, and the longest.
-const PAUSE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(10));
-/// Pauses before another query without a probe, in a collection where decisions have made the last
-/// one worthless.
-const BUSY: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(2));
-/// Pause between two times that what is left in a collection is finished for queries: what is
-/// committed meanwhile is finished together.
-const FINISHING: Duration = Duration::from_millis(10);
-/// Time for which a collection that could not be settled is left alone, and one whose settling was
-/// given up.
-const UNSETTLED: Duration = Duration::from_secs(10);
-const GIVEN_UP: Duration = Duration::from_secs(1);
-/// The most collections that are remembered.
-const MAX_COLLECTIONS: usize = 10_000;
-
 /// The right to send one query without a probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Permit {
@@ -52,53 +30,6 @@ pub(crate) struct Permit {
     pub(super) process: ObjectId,
     /// Number of the last decision that had begun in the collections.
     decisions: u64,
-}
-
-/// The right to send one query of a collection without a probe, beside what transactions of this
-/// client have left there (decision 0077).
-#[derive(Clone, Debug)]
-pub(crate) struct PermitBeside {
-    /// Number of the lease: another one for each that is taken.
-    lease: u64,
-    /// The server process in which the collection is settled.
-    pub(super) process: ObjectId,
-    /// Number of the last decision that had begun in any collection.
-    decisions: u64,
-    /// Fields on which it depends which documents the query finds.
-    found_by: FoundBy,
-    /// The decisions that were under way in the collection.
-    open: Vec<Begun>,
-}
-
-/// Decisions beside which a query was carried out.
-pub(crate) struct Meanwhile {
-    /// The query finds documents by their `_id`s alone.
-    is_by_id: bool,
-    /// Those that were under way when it was permitted.
-    open: Vec<Begun>,
-    /// Those that have begun since.
-    later: Vec<Begun>,
-}
-
-impl Meanwhile {
-    /// Returns true if this transaction has begun to be decided since the query was permitted.
-    pub(crate) fn has_begun_later(&self, id: TxId) -> bool {
-        self.later.iter().any(|one| one.id == id)
-    }
-
-    /// Returns true if they all together have written to one document of the answer at most.
-    /// Documents that have come or gone count whether they are in the answer or not.
-    pub(super) fn have_written_to_one(&self, answer: &[Option<OwnKey>]) -> bool {
-        let mut written = HashSet::new();
-        for one in self.open.iter().chain(&self.later) {
-            let Some(documents) = &one.documents else { return false };
-            let may_come_or_go = self.is_by_id && one.fields == Fields::All;
-            let is_counted = |key: &&OwnKey| may_come_or_go || answer.iter().flatten().any(|shown| shown == *key);
-            written.extend(documents.iter().filter(is_counted));
-        }
-        let has_others = !self.open.is_empty() || !self.later.is_empty();
-        written.len() <= 1 && !(has_others && answer.contains(&None))
-    }
 }
 
 /// A transaction that is being decided. If it is dropped without an outcome, because its task was
@@ -135,64 +66,11 @@ struct State {
     renewed: Option<(Instant, Instant)>,
     /// Time of the last query that could use it.
     used: Option<Instant>,
-    collections: HashMap<Namespace, Collection>,
-    settling: HashSet<Namespace>,
-    /// Collections in which the last query has met what this client has left, and the time before
-    /// which that is not finished for another one.
-    met: HashMap<Namespace, Instant>,
+    collections: Collections,
     decisions: Decisions,
-    /// Collections in which a query beside what is left was in vain, and the time until which there
-    /// is no other.
-    in_vain: HashMap<Namespace, (Instant, Backoff)>,
     demand: Demand,
     /// The client has been shut down.
     is_closed: bool,
-}
-
-/// Knowledge about one collection in this lease.
-enum Collection {
-    /// The collection was settled in this server process. `Some`: its queries have probes until
-    /// this time; the back-off gives the length of the next such period.
-    Settled(ObjectId, Option<(Instant, Backoff)>),
-    /// The collection could not be settled. No attempt is made before this time.
-    Unsettled(Instant),
-}
-
-/// Probed queries, and when they are worth a lease.
-#[derive(Default)]
-struct Demand {
-    since: Option<Instant>,
-    queries: u32,
-    /// A task takes or keeps a lease.
-    is_kept: bool,
-    /// Time before which no attempt is made.
-    not_before: Option<Instant>,
-    /// Length of the last pause.
-    pause: Duration,
-}
-
-impl Demand {
-    fn is_enough(&mut self, now: Instant) -> bool {
-        if self.is_kept || self.not_before.is_some_and(|at| now < at) {
-            return false;
-        }
-        if self.since.is_none_or(|since| now >= since + WINDOW) {
-            self.since = Some(now);
-            self.queries = 0;
-        }
-        self.queries += 1;
-        self.is_kept = self.queries >= WORTH;
-        self.is_kept
-    }
-
-    /// Notes the end of a task that has held leases for this time.
-    fn ended(&mut self, held: Duration, now: Instant) {
-        let pause = match held > self.pause {
-            true => PAUSE.0,
-            false => (2 * self.pause).clamp(PAUSE.0, PAUSE.1),
-        };
-        *self = Self { not_before: Some(now + pause), pause, ..Self::default() };
-    }
 }
 
 /// State of the lease, for a query.
@@ -218,32 +96,23 @@ pub(super) struct Settling<'a> {
     ns: Namespace,
     number: u64,
     process: ObjectId,
-    outcome: Option<bool>,
+    outcome: Settled,
 }
 
 impl Settling<'_> {
     /// Nothing decided is left in the collection, or something is.
     pub(super) fn ended(mut self, is_settled: bool) {
-        self.outcome = Some(is_settled);
+        self.outcome = if is_settled { Settled::Clean } else { Settled::NotClean };
     }
 }
 
 impl Drop for Settling<'_> {
     fn drop(&mut self) {
         let mut state = self.lease.state();
-        state.settling.remove(&self.ns);
-        if state.lease != self.number {
-            return;
+        state.collections.stop_settling(&self.ns);
+        if state.lease == self.number {
+            state.collections.note_settled(&self.ns, self.process, self.outcome);
         }
-        if state.collections.len() >= MAX_COLLECTIONS {
-            state.collections.clear();
-        }
-        let known = match self.outcome {
-            Some(true) => Collection::Settled(self.process, None),
-            Some(false) => Collection::Unsettled(Instant::now() + UNSETTLED),
-            None => Collection::Unsettled(Instant::now() + GIVEN_UP),
-        };
-        state.collections.insert(self.ns.clone(), known);
     }
 }
 
@@ -289,15 +158,17 @@ impl ReadLease {
     /// As [`Self::may`], for a query beside what is being decided.
     pub(super) fn may_beside(&self, ns: &Namespace, process: ObjectId) -> May<'_> {
         let mut state = self.state();
-        match state.collections.get(ns) {
-            _ if !state.is_held() => return May::Not,
-            Some(Collection::Unsettled(until)) if Instant::now() < *until => return May::Not,
-            Some(Collection::Settled(settled, _)) if *settled == process => return May::Ask,
-            _ if state.settling.contains(ns) => return May::Not,
-            _ => {}
+        if !state.is_held() {
+            return May::Not;
         }
-        state.settling.insert(ns.clone());
-        May::Settle(Settling { lease: self, ns: ns.clone(), number: state.lease, process, outcome: None })
+        match state.collections.prepare(ns, process) {
+            Preparation::Nothing => May::Ask,
+            Preparation::Wait => May::Not,
+            Preparation::Settle => {
+                let (number, outcome) = (state.lease, Settled::GivenUp);
+                May::Settle(Settling { lease: self, ns: ns.clone(), number, process, outcome })
+            }
+        }
     }
 
     /// Returns true if a transaction that has written to this collection is being decided.
@@ -308,22 +179,12 @@ impl ReadLease {
     /// Notes whether a query beside what is left was answered so. After one in vain the collection
     /// has none for a while, twice as long each time.
     pub(super) fn note_beside(&self, ns: &Namespace, is_answered: bool) {
-        let (mut state, now) = (self.state(), Instant::now());
-        if is_answered {
-            state.in_vain.remove(ns);
-            return;
-        }
-        if state.in_vain.len() >= MAX_COLLECTIONS {
-            state.in_vain.clear();
-        }
-        let mut backoff = state.in_vain.get(ns).map_or(Backoff::new(BUSY.0, BUSY.1), |(_, backoff)| *backoff);
-        let until = now + backoff.next_pause();
-        state.in_vain.insert(ns.clone(), (until, backoff));
+        self.state().collections.note_beside(ns, is_answered);
     }
 
     /// Returns true if a query beside what is left was in vain in this collection a moment ago.
     pub(super) fn was_in_vain(&self, ns: &Namespace) -> bool {
-        self.state().in_vain.get(ns).is_some_and(|(until, _)| Instant::now() < *until)
+        self.state().collections.was_in_vain(ns)
     }
 
     /// Notes a query of a collection; `has_left`: this client has left something there. Returns
@@ -332,30 +193,14 @@ impl ReadLease {
     pub(super) fn meets(&self, ns: &Namespace, has_left: bool) -> bool {
         let mut state = self.state();
         state.used = Some(Instant::now());
-        if !has_left {
-            // The time stands: what is left next is not finished within it.
-            return false;
-        }
-        let now = Instant::now();
-        if state.met.len() >= MAX_COLLECTIONS {
-            state.met.retain(|_, until| now < *until);
-        }
-        match state.met.insert(ns.clone(), now + FINISHING) {
-            Some(until) if now < until => {
-                state.met.insert(ns.clone(), until);
-                false
-            }
-            before => before.is_some(),
-        }
+        // Without it, the time stands: what is left next is not finished within it.
+        has_left && state.collections.meets_left(ns)
     }
 
     /// The right to ask these collections, each of which was settled in this process.
     pub(super) fn permit(&self, collections: &[&Namespace], process: ObjectId) -> Option<Permit> {
         let state = self.state();
-        let is_settled = |ns: &&Namespace| match state.collections.get(ns) {
-            Some(Collection::Settled(settled, _)) => *settled == process && !state.decisions.are_open(ns),
-            Some(Collection::Unsettled(_)) | None => false,
-        };
+        let is_settled = |ns: &&Namespace| state.collections.is_settled(ns, process) && !state.decisions.are_open(ns);
         let may = state.is_held() && collections.iter().all(is_settled);
         may.then(|| Permit { lease: state.lease, process, decisions: state.decisions.last(collections) })
     }
@@ -368,17 +213,7 @@ impl ReadLease {
         }
         // Part of what was decided meanwhile may be in the answer.
         let is_undisturbed = state.decisions.last(collections) == permit.decisions;
-        for ns in collections {
-            if let Some(Collection::Settled(_, busy)) = state.collections.get_mut(ns) {
-                *busy = match is_undisturbed {
-                    true => None,
-                    false => {
-                        let mut backoff = busy.map_or(Backoff::new(BUSY.0, BUSY.1), |(_, backoff)| backoff);
-                        Some((Instant::now() + backoff.next_pause(), backoff))
-                    }
-                };
-            }
-        }
+        collections.iter().for_each(|ns| state.collections.note_answer(ns, is_undisturbed));
         is_undisturbed
     }
 
@@ -403,9 +238,7 @@ impl ReadLease {
         is_left: impl Fn(TxId) -> bool,
     ) -> Option<PermitBeside> {
         let mut state = self.state();
-        let is_settled =
-            matches!(state.collections.get(ns), Some(Collection::Settled(settled, _)) if *settled == process);
-        if !state.is_held() || !is_settled {
+        if !state.is_held() || !state.collections.is_settled(ns, process) {
             return None;
         }
         state.used = Some(Instant::now());
@@ -424,9 +257,7 @@ impl ReadLease {
             return None;
         }
         let later = state.decisions.since(ns, permit.decisions)?;
-        let is_disturbed = later.iter().any(|one| permit.found_by.is_disturbed_by(&one.fields));
-        let is_by_id = permit.found_by == FoundBy::Id;
-        (!is_disturbed).then(|| Meanwhile { is_by_id, open: permit.open.clone(), later })
+        Meanwhile::of(permit, later)
     }
 
     /// Begins a lease that is not held yet, and answers its number. `None`: the client has been
@@ -514,7 +345,7 @@ impl ReadLease {
         let ended = async {
             loop {
                 let changed = self.changed.notified();
-                if !self.state().demand.is_kept {
+                if !self.state().demand.is_kept() {
                     return;
                 }
                 changed.await;
@@ -531,24 +362,20 @@ impl State {
 
     /// Is the collection to be probed now, whether it is settled or not?
     fn is_out(&self, ns: &Namespace, now: Instant) -> bool {
-        let until = match self.collections.get(ns) {
-            Some(Collection::Settled(_, Some((until, _))) | Collection::Unsettled(until)) => Some(*until),
-            _ => None,
-        };
-        !self.is_held() || self.decisions.are_open(ns) || until.is_some_and(|until| now < until)
+        !self.is_held() || self.decisions.are_open(ns) || self.collections.is_probed(ns, now)
     }
 
     fn lose(&mut self) {
         self.lease += 1;
         self.held = None;
-        self.collections.clear();
-        self.met.clear();
+        self.collections.lose();
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{super::demand::WORTH, *};
+    use crate::coordinator::asked::fields::Fields;
 
     fn process(n: u8) -> ObjectId {
         ObjectId::from_bytes([n; 12])
@@ -663,17 +490,15 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_is_finished_for_queries_from_time_to_time() {
+    fn only_queries_that_meet_what_is_left_have_it_finished() {
         let (lease, _) = held();
-        let meets = |has_left| lease.meets(&coll(), has_left);
-        assert_eq!([meets(false), meets(true), meets(true)], [false; 3], "not at once");
-        let mut times = 0;
+        assert!(!lease.meets(&coll(), true), "not for the first one");
         let begun = Instant::now();
-        while times < 3 {
-            times += u32::from(meets(true));
-            assert!(!meets(false));
+        while !lease.meets(&coll(), true) {
+            assert!(begun.elapsed() < Duration::from_secs(60));
         }
-        assert!(begun.elapsed() >= 2 * FINISHING, "it is finished together");
+        std::thread::sleep(Duration::from_millis(20));
+        assert!(!lease.meets(&coll(), false));
     }
 
     #[test]
@@ -684,19 +509,6 @@ mod tests {
         assert_eq!(wanted(10 * WORTH), 1, "one task takes it");
         lease.ended();
         assert_eq!(wanted(WORTH), 0, "not again at once");
-    }
-
-    #[test]
-    fn pauses_between_attempts_in_vain_grow() {
-        let (mut demand, now) = (Demand::default(), Instant::now());
-        let mut pauses = Vec::new();
-        for held in [0, 0, 2, 3, 0, 0] {
-            demand.ended(Duration::from_secs(held), now);
-            pauses.push((demand.not_before.unwrap() - now).as_secs());
-        }
-        assert_eq!(pauses, [1, 2, 4, 8, 10, 10]);
-        demand.ended(Duration::from_secs(11), now);
-        assert_eq!(demand.not_before.unwrap() - now, PAUSE.0, "it was worth it");
     }
 
     #[tokio::test]

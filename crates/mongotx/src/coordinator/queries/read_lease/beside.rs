@@ -1,0 +1,123 @@
+//! The right to send a query beside what this client has left, and the decisions that its answer
+//! may show (decision 0077).
+
+use std::collections::HashSet;
+
+use bson::oid::ObjectId;
+use protocol::TxId;
+
+use super::decisions::{Begun, FoundBy};
+use crate::coordinator::asked::{fields::Fields, own_key::OwnKey};
+
+/// The right to send one query of a collection without a probe, beside what transactions of this
+/// client have left there (decision 0077).
+#[derive(Clone, Debug)]
+pub(crate) struct PermitBeside {
+    /// Number of the lease: another one for each that is taken.
+    pub(super) lease: u64,
+    /// The server process in which the collection is settled.
+    pub(super) process: ObjectId,
+    /// Number of the last decision that had begun in any collection.
+    pub(super) decisions: u64,
+    /// Fields on which it depends which documents the query finds.
+    pub(super) found_by: FoundBy,
+    /// The decisions that were under way in the collection.
+    pub(super) open: Vec<Begun>,
+}
+
+/// Decisions beside which a query was carried out.
+pub(crate) struct Meanwhile {
+    /// The query finds documents by their `_id`s alone.
+    is_by_id: bool,
+    /// Those that were under way when it was permitted.
+    open: Vec<Begun>,
+    /// Those that have begun since.
+    later: Vec<Begun>,
+}
+
+impl Meanwhile {
+    /// The decisions beside which the permitted query was carried out, where `later` have begun
+    /// since. `None`: one of them makes a difference to which documents are found.
+    pub(super) fn of(permit: &PermitBeside, later: Vec<Begun>) -> Option<Self> {
+        let is_disturbed = later.iter().any(|one| permit.found_by.is_disturbed_by(&one.fields));
+        let is_by_id = permit.found_by == FoundBy::Id;
+        (!is_disturbed).then(|| Self { is_by_id, open: permit.open.clone(), later })
+    }
+
+    /// Returns true if this transaction has begun to be decided since the query was permitted.
+    pub(crate) fn has_begun_later(&self, id: TxId) -> bool {
+        self.later.iter().any(|one| one.id == id)
+    }
+
+    /// Returns true if they all together have written to one document of the answer at most.
+    /// Documents that have come or gone count whether they are in the answer or not.
+    pub(super) fn have_written_to_one(&self, answer: &[Option<OwnKey>]) -> bool {
+        let mut written = HashSet::new();
+        for one in self.open.iter().chain(&self.later) {
+            let Some(documents) = &one.documents else { return false };
+            let may_come_or_go = self.is_by_id && one.fields == Fields::All;
+            let is_counted = |key: &&OwnKey| may_come_or_go || answer.iter().flatten().any(|shown| shown == *key);
+            written.extend(documents.iter().filter(is_counted));
+        }
+        let has_others = !self.open.is_empty() || !self.later.is_empty();
+        written.len() <= 1 && !(has_others && answer.contains(&None))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use bson::Bson;
+    use protocol::ClientId;
+
+    use super::*;
+    use crate::{
+        coordinator::queries::read_lease::decisions::{Decisions, Written},
+        options::Namespace,
+    };
+
+    fn key(id: i32) -> OwnKey {
+        OwnKey::of(&Bson::Int32(id))
+    }
+
+    /// Decisions under way, each of a transaction that has changed these documents.
+    fn meanwhile(found_by: FoundBy, fields: &Fields, documents: &[&[i32]]) -> Option<Meanwhile> {
+        let (ns, mut decisions) = (Namespace::new("db", "c"), Decisions::default());
+        for (seq, ids) in (1..).zip(documents) {
+            let ids: Arc<[OwnKey]> = ids.iter().copied().map(key).collect();
+            let written = Written { ns: ns.clone(), fields: fields.clone(), documents: Some(ids) };
+            decisions.begin(TxId { client: ClientId([1; 12]), seq }, &[written], |_, _| true);
+        }
+        let begun = decisions.since(&ns, 0)?;
+        let process = ObjectId::from_bytes([1; 12]);
+        let permit = PermitBeside { lease: 1, process, decisions: 0, found_by, open: Vec::new() };
+        Meanwhile::of(&permit, begun)
+    }
+
+    fn field(name: &str) -> Fields {
+        Fields::Of(Arc::new([name.to_owned()].into()))
+    }
+
+    #[test]
+    fn a_decision_that_changes_which_documents_are_found_disturbs_the_query() {
+        let by_x = || FoundBy::Fields(field("x"));
+        assert!(meanwhile(by_x(), &field("x"), &[&[1]]).is_none());
+        assert!(meanwhile(by_x(), &field("y"), &[&[1]]).is_some());
+        assert!(meanwhile(FoundBy::Id, &Fields::All, &[&[1]]).is_some());
+    }
+
+    #[test]
+    fn one_document_of_the_answer_at_most_may_be_written_to() {
+        let have = |fields: &Fields, documents: &[&[i32]], answer: &[i32]| {
+            let answer: Vec<_> = answer.iter().map(|id| Some(key(*id))).collect();
+            meanwhile(FoundBy::Id, fields, documents).unwrap().have_written_to_one(&answer)
+        };
+        assert!(have(&field("x"), &[&[1], &[1]], &[1, 2]), "the same document");
+        assert!(!have(&field("x"), &[&[1], &[2]], &[1, 2]));
+        assert!(have(&field("x"), &[&[1], &[2]], &[1]), "the other one is not in the answer");
+        assert!(!have(&Fields::All, &[&[1, 2]], &[1]), "the other one may have gone");
+        let unknown = meanwhile(FoundBy::Id, &field("x"), &[&[1]]).unwrap();
+        assert!(!unknown.have_written_to_one(&[None]), "it may be the one that is written to");
+    }
+}
