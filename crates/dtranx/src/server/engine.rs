@@ -101,13 +101,7 @@ pub(super) fn start(
     let counters = Counters::new();
     let stats = Arc::new(ServerStats::new(config.server, medium.describe(), counters.clone(), config.log_limit_bytes));
     let node_config = node_config(config);
-    let options = LogOptions {
-        server: config.server.0,
-        store: identity.store,
-        segment_bytes: config.segment_bytes,
-        must_exist: identity.is_in_use() && config.medium != LogMedium::Memory,
-    };
-    let recovered = recover(node_config, medium, &options, &*storage)?;
+    let recovered = recover(node_config, medium, &log_options(config, &identity), &*storage)?;
     identity.settle()?;
     let recovered_records = recovered.records;
     let epoch = recovered.node.tranx.epochs.now();
@@ -144,14 +138,9 @@ pub(super) fn start(
         inquiry_answers: from_inquiry_answers,
     };
     let mut stages = vec![port(made)?];
-    stages.push(Box::new(ReadStage {
-        storage: storage.clone(),
-        history: history.clone(),
-        stats: stats.clone(),
-        source: from_reads,
-        to_clients: to_clients.outlet(),
-        batch: Vec::new(),
-    }));
+    let (read_storage, read_history) = (storage.clone(), history.clone());
+    let read_stage = ReadStage::new(read_storage, read_history, stats.clone(), from_reads, to_clients.outlet());
+    stages.push(Box::new(read_stage));
     let inner = Inner { config, stats: &stats, counters: &counters, signals, history, to_servers, to_clients };
     stages.extend(inner.stages(recovered, storage, entries));
     let crew = crew(workers, stages, &counters, stats.started)?;
@@ -291,6 +280,15 @@ pub(super) fn medium(config: &ServerConfig) -> Result<Arc<dyn Medium>, ServerErr
         LogMedium::PersistentMemory => Arc::new(PersistentMemory::open(&config.log_folder)?),
         LogMedium::Memory => Arc::new(Memory::new()),
     })
+}
+
+fn log_options(config: &ServerConfig, identity: &Identity) -> LogOptions {
+    LogOptions {
+        server: config.server.0,
+        store: identity.store,
+        segment_bytes: config.segment_bytes,
+        must_exist: identity.is_in_use() && config.medium != LogMedium::Memory,
+    }
 }
 
 fn storage(config: &ServerConfig, identity: &Identity) -> Result<Arc<dyn Storage>, ServerError> {

@@ -2,7 +2,8 @@
 
 use clap::Args;
 use dtranx::server::prometheus;
-use dtranx::wire::ServerStatus;
+use dtranx::stage::{QueueReading, StageReading};
+use dtranx::wire::{ConnectionStats, ServerStatus};
 
 use crate::connect::Connect;
 use crate::failure::Failure;
@@ -52,7 +53,13 @@ fn print(address: &str, status: &ServerStatus) {
         status.snapshots_from,
         status.snapshot_bytes
     );
-    let connections = &status.connections;
+    print_connections(&status.connections);
+    say!("  connected to servers: {}", if peers.is_empty() { "none".to_owned() } else { peers.join(", ") });
+    print_stages(&status.readings.stages);
+    print_queues(&status.readings.queues);
+}
+
+fn print_connections(connections: &ConnectionStats) {
     say!(
         "  connections of clients {} of {} ({} open files allowed), bytes held by clients {} of {}",
         connections.client_connections,
@@ -70,9 +77,11 @@ fn print(address: &str, status: &ServerStatus) {
         connections.closed_idle,
         connections.closed_unread
     );
-    say!("  connected to servers: {}", if peers.is_empty() { "none".to_owned() } else { peers.join(", ") });
+}
+
+fn print_stages(stages: &[StageReading]) {
     say!("  {:<12} {:>12} {:>10} {:>8} {:>10}", "stage", "events", "batches", "largest", "busy ms");
-    for stage in &status.readings.stages {
+    for stage in stages {
         let busy_ms = stage.busy_ns / 1_000_000;
         say!(
             "  {:<12} {:>12} {:>10} {:>8} {busy_ms:>10}",
@@ -82,8 +91,11 @@ fn print(address: &str, status: &ServerStatus) {
             stage.largest_batch
         );
     }
+}
+
+fn print_queues(queues: &[QueueReading]) {
     say!("  {:<12} {:>8} {:>8} {:>8} {:>8} {:>8}", "queue", "length", "longest", "capacity", "refused", "kept");
-    for queue in &status.readings.queues {
+    for queue in queues {
         say!(
             "  {:<12} {:>8} {:>8} {:>8} {:>8} {:>8}",
             queue.name,

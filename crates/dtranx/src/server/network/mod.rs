@@ -37,7 +37,7 @@ use super::stages::BATCH;
 use super::{ServerConfig, ServerError};
 use crate::cluster::{Cluster, MapId};
 use crate::core::{ClientId, Message, ServerId};
-use crate::stage::Stage;
+use crate::stage::{Signal, Stage};
 use crate::wire::{ConnectionStats, Hello, Nonce, Secret};
 
 const LISTENER: Token = Token(0);
@@ -106,11 +106,28 @@ pub(super) struct NetworkStage {
     first: Token,
 }
 
+/// A socket that callers reach, its address, and the poll that reports their calls.
+struct Listening {
+    listener: TcpListener,
+    address: SocketAddr,
+    poll: Poll,
+}
+
+/// Begins to listen where the configuration says. The signal wakes the poll from now on.
+fn listen(config: &ServerConfig, signal: &Signal) -> Result<Listening, ServerError> {
+    let address = config.listen.or_else(|| config.cluster.address(config.server));
+    let address = address.unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], 0)));
+    let failed = |source| ServerError::Io { action: format!("listen on {address}"), source };
+    let mut listener = TcpListener::bind(address).map_err(failed)?;
+    let address = listener.local_addr().map_err(failed)?;
+    let poll = Poll::new().map_err(failed)?;
+    poll.registry().register(&mut listener, LISTENER, Interest::READABLE).map_err(failed)?;
+    signal.wakes_poll(mio::Waker::new(poll.registry(), WAKER).map_err(failed)?);
+    Ok(Listening { listener, address, poll })
+}
+
 impl NetworkStage {
     pub(super) fn new(config: &ServerConfig, port: Port) -> Result<Self, ServerError> {
-        let address = config.listen.or_else(|| config.cluster.address(config.server));
-        let address = address.unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], 0)));
-        let failed = |source| ServerError::Io { action: format!("listen on {address}"), source };
         let descriptors = descriptors::limit();
         let most_clients =
             descriptors::client_connections(descriptors, config.cluster.servers.len(), config.client_connections)?;
@@ -121,11 +138,7 @@ impl NetworkStage {
             ..ConnectionStats::default()
         };
         port.stats.note_connections(connection_stats);
-        let mut listener = TcpListener::bind(address).map_err(failed)?;
-        let address = listener.local_addr().map_err(failed)?;
-        let poll = Poll::new().map_err(failed)?;
-        poll.registry().register(&mut listener, LISTENER, Interest::READABLE).map_err(failed)?;
-        port.signal.wakes_poll(mio::Waker::new(poll.registry(), WAKER).map_err(failed)?);
+        let Listening { listener, address, poll } = listen(config, &port.signal)?;
         let mut peers = Peers::default();
         for server in config.cluster.servers.iter().filter(|server| server.id != config.server) {
             peers.add(server.id, server.address);

@@ -13,15 +13,25 @@ use crate::storage::{FoundAt, History, ScanLimit, Storage, TooOld};
 use crate::wire::{Ask, Reply, Response};
 
 pub(in crate::server) struct ReadStage {
-    pub(in crate::server) storage: Arc<dyn Storage>,
-    pub(in crate::server) history: Arc<History>,
-    pub(in crate::server) stats: Arc<ServerStats>,
-    pub(in crate::server) source: Source<ReadFor>,
-    pub(in crate::server) to_clients: Outlet<ToClient>,
-    pub(in crate::server) batch: Vec<ReadFor>,
+    storage: Arc<dyn Storage>,
+    history: Arc<History>,
+    stats: Arc<ServerStats>,
+    source: Source<ReadFor>,
+    to_clients: Outlet<ToClient>,
+    batch: Vec<ReadFor>,
 }
 
 impl ReadStage {
+    pub(in crate::server) fn new(
+        storage: Arc<dyn Storage>,
+        history: Arc<History>,
+        stats: Arc<ServerStats>,
+        source: Source<ReadFor>,
+        to_clients: Outlet<ToClient>,
+    ) -> Self {
+        Self { storage, history, stats, source, to_clients, batch: Vec::new() }
+    }
+
     fn answer(&self, ask: Ask) -> Reply {
         match ask {
             Ask::Get(keys) => reads::stored(&*self.storage, &keys),
