@@ -115,6 +115,6 @@ def _programs(work: Path) -> dict[str, list]:
 
 
 def _build() -> Path:
-    if subprocess.run(["cargo", "build", "--bin", "mongotx"], cwd=ROOT).returncode != 0:
+    if subprocess.run(["cargo", "build", "-p", "mongotx-cli"], cwd=ROOT).returncode != 0:
         raise Failed("cargo could not build mongotx")
     return ROOT / os.environ.get("CARGO_TARGET_DIR", "target") / "debug" / "mongotx"

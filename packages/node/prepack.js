@@ -13,7 +13,7 @@ const ROOT = path.resolve(__dirname, "../..");
 function binary() {
   const given = process.env.MONGOTX_BINARY;
   if (given) return path.resolve(given);
-  const build = ["build", "--release", "--locked", "--bin", "mongotx"];
+  const build = ["build", "--release", "--locked", "-p", "mongotx-cli"];
   execFileSync("cargo", build, { cwd: ROOT, stdio: "inherit" });
   return path.join(process.env.CARGO_TARGET_DIR ?? path.join(ROOT, "target"), "release", "mongotx");
 }

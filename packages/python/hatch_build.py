@@ -35,5 +35,5 @@ def binary() -> Path:
         if not path.is_file():
             raise SystemExit(f"MONGOTX_BINARY: there is no file {path}")
         return path
-    subprocess.run(["cargo", "build", "--release", "--locked", "--bin", "mongotx"], cwd=ROOT, check=True)
+    subprocess.run(["cargo", "build", "--release", "--locked", "-p", "mongotx-cli"], cwd=ROOT, check=True)
     return Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "release" / "mongotx"

@@ -55,16 +55,21 @@ impl FromStr for TargetName {
     type Err = String;
 
     fn from_str(name: &str) -> Result<Self, String> {
-        let found = every().map(|entry| entry.traits.name).find(|known| *known == name);
-        found.map(Self).ok_or_else(|| {
-            let known: Vec<&str> = TARGETS.iter().map(|entry| entry.traits.name).collect();
-            let known = known.join(", ");
-            match name {
-                "dtranx" => format!("this program is built without the feature `dtranx`; it has the targets {known}"),
-                _ => format!("no target has the name {name:?}; there are {known}"),
-            }
-        })
+        find(name, TARGETS)
     }
+}
+
+/// The target with this name among those that a program is built with, and those for tests.
+fn find(name: &str, targets: &[&'static Entry]) -> Result<TargetName, String> {
+    let names = || targets.iter().map(|entry| entry.traits.name);
+    let hidden = HIDDEN.iter().map(|entry| entry.traits.name);
+    names().chain(hidden).find(|known| *known == name).map(TargetName).ok_or_else(|| {
+        let known = names().collect::<Vec<_>>().join(", ");
+        match name {
+            "dtranx" => format!("this program is built without the feature `dtranx`; it has the targets {known}"),
+            _ => format!("no target has the name {name:?}; there are {known}"),
+        }
+    })
 }
 
 impl Serialize for TargetName {
@@ -98,5 +103,13 @@ mod tests {
     fn an_unknown_name_is_refused_with_those_that_exist() {
         let said = "oracle".parse::<TargetName>().expect_err("there is no such target");
         assert!(said.contains("oracle") && said.contains("plain") && !said.contains("faulty"), "{said}");
+    }
+
+    #[test]
+    fn a_program_without_dtranx_says_which_feature_it_lacks() {
+        let without: Vec<_> = TARGETS.iter().copied().filter(|entry| entry.traits.name != "dtranx").collect();
+        let said = find("dtranx", &without).expect_err("it is not built with it");
+        assert!(said.contains("without the feature `dtranx`") && said.contains("plain, native"), "{said}");
+        assert!(find("dtranx", TARGETS).is_ok(), "tests have every target");
     }
 }
