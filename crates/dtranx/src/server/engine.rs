@@ -206,15 +206,17 @@ impl Inner<'_> {
             Box::new(WalStage::new(recovered.log, self.stats.clone(), from_wal, internal.outlet(), garbage.outlet())),
             Box::new(StorageStage::new(storage.clone(), self.history.clone(), from_store, internal.outlet())),
             Box::new(SideStage::new(recovery, config.clone(), entries.inquiry_answers, from_doubt, side_outlets())),
-            Box::new(GcStage::new(
+            Box::new(GcStage {
                 gc,
                 config,
                 storage,
-                self.history,
-                recovered.collector,
-                self.stats.clone(),
-                from_garbage,
-            )),
+                history: self.history,
+                collector: recovered.collector,
+                stats: self.stats.clone(),
+                source: from_garbage,
+                batch: Vec::new(),
+                check_at_ms: 0,
+            }),
         ]
     }
 }

@@ -14,7 +14,7 @@ use crate::quiet::{self, Gate};
 const LONG: Duration = Duration::from_secs(60);
 /// Documents of the collection, in three groups of the same size.
 const ALL: i32 = 360;
-/// Those of them that an open transaction holds.
+/// Number of those documents that an open transaction holds.
 const HELD: i32 = 180;
 
 /// The collection `{_id, g: _id % 3, k: _id}` in the order of an index, and its first documents

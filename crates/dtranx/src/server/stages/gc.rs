@@ -17,30 +17,19 @@ use crate::storage::{History, Storage};
 const CHECK_EVERY_MS: u64 = 1000;
 
 pub(in crate::server) struct GcStage {
-    gc: Gc,
-    config: Arc<NodeConfig>,
-    storage: Arc<dyn Storage>,
-    history: Arc<History>,
-    collector: Collector,
-    stats: Arc<ServerStats>,
-    source: Source<Garbage>,
-    batch: Vec<Garbage>,
-    check_at_ms: u64,
+    pub(in crate::server) gc: Gc,
+    pub(in crate::server) config: Arc<NodeConfig>,
+    pub(in crate::server) storage: Arc<dyn Storage>,
+    pub(in crate::server) history: Arc<History>,
+    pub(in crate::server) collector: Collector,
+    pub(in crate::server) stats: Arc<ServerStats>,
+    pub(in crate::server) source: Source<Garbage>,
+    pub(in crate::server) batch: Vec<Garbage>,
+    /// Time of the next check that the log's folder is still there.
+    pub(in crate::server) check_at_ms: u64,
 }
 
 impl GcStage {
-    pub(in crate::server) fn new(
-        gc: Gc,
-        config: Arc<NodeConfig>,
-        storage: Arc<dyn Storage>,
-        history: Arc<History>,
-        collector: Collector,
-        stats: Arc<ServerStats>,
-        source: Source<Garbage>,
-    ) -> Self {
-        Self { gc, config, storage, history, collector, stats, source, batch: Vec::new(), check_at_ms: 0 }
-    }
-
     /// Handles an event, and the commands that follow from it, one step after the other.
     fn handle(&mut self, event: GcEvent) -> Result<(), String> {
         let mut next = Some(event);

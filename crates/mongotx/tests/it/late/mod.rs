@@ -228,7 +228,8 @@ async fn delay_each(operation: Operation) -> usize {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_command_that_arrives_late_changes_nothing_that_was_acknowledged() {
-    let all = stream::iter(Operation::ALL).map(|operation| async move { (operation, delay_each(operation).await) });
+    let all = stream::iter(Operation::ALL.iter().copied())
+        .map(|operation| async move { (operation, delay_each(operation).await) });
     let commands: Vec<(Operation, usize)> = all.buffer_unordered(AT_A_TIME).collect().await;
     for (operation, count) in &commands {
         println!("{operation:?}: {count} commands");

@@ -5,9 +5,22 @@ use std::time::Duration;
 use bson::{Document, doc};
 use mongotx::{Collection, Isolation, Result, ReturnDocument, Session, WriteModel};
 
-/// Operations that are interrupted. The names say what is done, to the documents 1 to 6.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Operation {
+/// Defines the operations once, as variants and as the list of them all.
+macro_rules! operations {
+    ($($name:ident,)*) => {
+        /// Operations that are interrupted. The names say what is done, to the documents 1 to 6.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub(super) enum Operation {
+            $($name,)*
+        }
+
+        impl Operation {
+            pub(super) const ALL: &[Self] = &[$(Self::$name,)*];
+        }
+    };
+}
+
+operations! {
     InsertOne,
     InsertMany,
     InsertManyRefused,
@@ -76,72 +89,6 @@ pub(super) enum Operation {
 use Operation::*;
 
 impl Operation {
-    pub(super) const ALL: [Self; 63] = [
-        InsertOne,
-        InsertMany,
-        InsertManyRefused,
-        InsertRemovedAgain,
-        UpdateOne,
-        UpdateOneByFilter,
-        UpdateOneInTwoStatements,
-        UpdateOwn,
-        UpdateMany,
-        UpdateManyBehindRival,
-        ReplaceOne,
-        DeleteOne,
-        DeleteMany,
-        FindOneAndUpdate,
-        FindOneAndUpdateAfter,
-        FindOneAndReplace,
-        FindOneAndDelete,
-        Bulk,
-        BulkMixed,
-        BulkBehindRival,
-        BulkWaitingForRival,
-        BulkInTwoStatements,
-        BulkInTwoStatementsBehindRival,
-        BulkUpserts,
-        BulkUpsertsOfReplacements,
-        BulkUpsertsBehindRival,
-        UpsertById,
-        UpsertByFilter,
-        UpsertReplacement,
-        UpsertOfRemoved,
-        UniqueInsertOne,
-        UniqueInsertOneRefused,
-        UniqueInsertManyRefused,
-        UniqueUpdate,
-        UniqueUpdateRefused,
-        UniqueUpdateOwnRefused,
-        UniqueUpsert,
-        UniqueUpsertRefused,
-        UniqueReplaceRefused,
-        UniqueUpdateByKey,
-        UniqueFindOneAndUpdateByKey,
-        UniqueDeleteByKey,
-        UniqueBulkByKey,
-        UniqueBulkByKeyBehindRival,
-        UniqueBulkOfKeys,
-        UniqueBulkOfKeysRefused,
-        UniqueBulkOfKeysBehindRival,
-        UniqueBulkOfReplacements,
-        UniqueBulkUpserts,
-        UniqueBulkUpsertsRefused,
-        UniqueBulkUpsertsByKey,
-        Find,
-        FindById,
-        FindOwn,
-        Count,
-        Distinct,
-        Aggregate,
-        RepeatableFind,
-        RepeatableFindById,
-        RepeatableCount,
-        RepeatableAggregate,
-        Commit,
-        Rollback,
-    ];
-
     pub(super) fn is_unique(self) -> bool {
         format!("{self:?}").starts_with("Unique")
     }

@@ -135,8 +135,8 @@ async fn read_lock_dropped_half_way_leaves_a_transaction_that_cannot_commit() {
     }
 }
 
-/// Its commit was requested: it may or may not come through, the outcome can be looked up by its
-/// id, and nothing stays locked.
+/// A transaction whose commit was requested may or may not come through: the outcome can be looked
+/// up by its id, and nothing stays locked.
 #[tokio::test]
 async fn commit_dropped_half_way_is_decided_and_finished_all_the_same() {
     for step in [Step::BeforeDecision, Step::AfterDecision, Step::BeforeFinish] {
