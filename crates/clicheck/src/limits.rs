@@ -38,7 +38,7 @@ fn edge(mut inside: u64, mut outside: u64, takes: impl Fn(u64) -> bool) -> u64 {
     inside
 }
 
-/// Whether the option itself takes the number. What it needs besides is another matter.
+/// Returns true if the option itself takes the number. What it needs besides is another matter.
 fn takes(command: &Command, arg: &Arg, number: u64) -> bool {
     let words = match arg.get_long() {
         Some(long) => vec![format!("--{long}={number}")],

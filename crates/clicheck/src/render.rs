@@ -65,8 +65,8 @@ fn value_name(arg: &Arg) -> String {
     names.first().map_or_else(|| arg.get_id().as_str().to_uppercase(), ToString::to_string)
 }
 
-/// What follows the option: nothing, one of some words, a number within limits, or what its name in
-/// the usage says.
+/// The value that follows the option: nothing, one of some words, a number within limits, or what
+/// its name in the usage says.
 fn values(command: &Command, arg: &Arg) -> String {
     if !arg.get_action().takes_values() {
         return "none".to_owned();
@@ -87,7 +87,7 @@ fn values(command: &Command, arg: &Arg) -> String {
     }
 }
 
-/// Whether the name of the value says more than that of the option.
+/// Returns true if the name of the value says more than that of the option.
 fn names_a_unit(arg: &Arg) -> bool {
     !["N", "NUMBER"].contains(&value_name(arg).as_str()) && value_name(arg) != arg.get_id().as_str().to_uppercase()
 }

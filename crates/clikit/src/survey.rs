@@ -36,7 +36,7 @@ pub enum Standing {
     Dead,
     /// Finished long ago: a lock of it arrived late and means nothing.
     Orphan,
-    /// Its client has no record: it can only be rolled back.
+    /// The client of the transaction has no record: the transaction can only be rolled back.
     NoRecord,
 }
 

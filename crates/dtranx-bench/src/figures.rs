@@ -1,4 +1,4 @@
-//! What is written of each row of a table, round by round; tables have medians of it.
+//! The figures of each row of a table, round by round; tables have medians of them.
 
 use benchkit::report::{
     result::{RunResult, Used},

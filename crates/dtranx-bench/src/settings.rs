@@ -46,7 +46,7 @@ pub(crate) struct Settings {
     pub(crate) clients: usize,
     /// Number of items in a client's cache; 0: none.
     pub(crate) cache_items: usize,
-    /// Whether an attempt after a refusal takes what the refusal brought along (values, and locks
+    /// True if an attempt after a refusal takes what the refusal brought along (values, and locks
     /// that were kept), and says how long it has tried, as the client's own retries do. Otherwise
     /// it is made as if it were the first.
     pub(crate) uses_current_items: bool,

@@ -9,7 +9,7 @@ pub struct Damage {
     pub file: String,
     /// Offset at which the damage begins, in bytes; `None`: the file as a whole.
     pub offset: Option<u64>,
-    /// What was found there, and what is lost or uncertain by it.
+    /// The damage that was found there, and the content that is lost or uncertain by it.
     pub what: String,
 }
 

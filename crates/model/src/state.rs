@@ -200,7 +200,7 @@ pub enum ReadStep {
     Start,
     /// The document is fetched, with this content.
     Fetched(Doc),
-    /// Its holder is finished or has no record: about to fetch again.
+    /// The document's holder is finished or has no record: about to fetch again.
     Again(TxId),
     /// A query's first phase is over; true if it found the document.
     Second(bool),

@@ -43,7 +43,7 @@ enum Command {
     /// Writes shell completions and manual pages
     #[command(hide = true)]
     Generate(generate::GenerateOptions),
-    /// Some of a benchmark's clients, as its first process tells them.
+    /// Runs a part of a benchmark's clients, which the benchmark's first process names.
     #[command(hide = true, name = txbench::run::child::SUBCOMMAND)]
     BenchClients,
 }

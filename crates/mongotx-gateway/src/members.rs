@@ -63,7 +63,7 @@ pub(crate) struct Members {
     set: String,
     me: String,
     view: Mutex<View>,
-    /// Whether it has left the set. One command at a time is sent.
+    /// True if this gateway has left the set. One command at a time is sent.
     left: tokio::sync::Mutex<bool>,
 }
 

@@ -41,7 +41,7 @@ pub struct GatewayOptions {
     pub retryable_writes: RetryableWrites,
     /// The replica set that drivers see. `None`: they see a router.
     pub replica_set: Option<ReplicaSetFace>,
-    /// Whether clients may make commands fail (`configureFailPoint`), as the test suites of drivers
+    /// True if clients may make commands fail (`configureFailPoint`), as the test suites of drivers
     /// do. Only with the feature `testing`, and outside of what versions promise.
     #[cfg(feature = "testing")]
     pub test_commands: bool,

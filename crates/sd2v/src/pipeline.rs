@@ -119,7 +119,8 @@ pub fn map_pipeline(main: Option<&str>, user: &[Document], sources: &Sources, st
 /// Position of a (sub-)pipeline within the command.
 #[derive(Clone, Copy)]
 struct Place {
-    /// Its documents are the command's answer, which the client strips of reserved fields.
+    /// The documents of the pipeline are the command's answer, which the client strips of reserved
+    /// fields.
     is_answer: bool,
     /// True if its filters may read variables of a `$lookup`.
     in_lookup: bool,

@@ -31,7 +31,7 @@ pub enum Op {
 /// Outcome of a transaction, as its client knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum End {
-    /// Its commit was acknowledged; these are its operations with what they have shown.
+    /// The commit was acknowledged; these are the operations with what they have shown.
     Committed(Vec<Op>),
     /// The transaction was refused, or rolled back.
     Refused,

@@ -1,4 +1,4 @@
-//! What is counted and measured while clients work. How clients are run is in [`crate::run`].
+//! Counts and measurements of clients that work. How clients are run is in [`crate::run`].
 
 pub mod counts;
 pub mod latency;

@@ -30,7 +30,8 @@ pub struct Seat<C> {
     pub client: C,
     /// Seed of the random lengths of its pauses after conflicts.
     pub seed: u64,
-    /// When its transactions are due; `None`: as soon as the one before has ended (closed loop).
+    /// Times at which the client's transactions are due; `None`: each as soon as the one before has
+    /// ended (closed loop).
     pub pace: Option<Pace>,
 }
 

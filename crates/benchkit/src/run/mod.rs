@@ -1,4 +1,4 @@
-//! Who works when: [`turns()`] lets rivals take turns; [`clients`] are those of one run; each of
+//! The order of work: [`turns()`] lets rivals take turns; [`clients`] are those of one run; each of
 //! them ([`client`]) goes through the phases of the run's `clock`.
 
 pub mod client;

@@ -43,7 +43,7 @@ enum Piece {
 /// Mark of a file with what was salvaged of one server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Mark {
-    /// The server.
+    /// The server whose items the file has.
     pub server: ServerId,
 }
 
@@ -102,7 +102,7 @@ impl<W: Write> Writer<W> {
         Ok(writer)
     }
 
-    /// What follows is uncertain; its keys begin anew.
+    /// Notes that all items from here on are uncertain; their keys begin anew.
     pub(crate) fn begin_uncertain(&mut self) -> Result<(), BackupError> {
         self.write_items()?;
         self.is_uncertain = true;
@@ -146,7 +146,7 @@ pub(super) struct Reader<R> {
     bytes: Vec<u8>,
     /// Offset at which `bytes` begin in the file.
     at: u64,
-    /// What was read so far, and how much of it is uncertain.
+    /// Counts of the items that were read so far, and of those that are uncertain.
     content: Content,
     uncertain: Content,
     mark: Option<Mark>,

@@ -46,7 +46,7 @@ impl Content {
 /// A backup that was read to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Checked {
-    /// All of it.
+    /// Counts of all items and bytes that the file has.
     pub content: Content,
     /// Mark of a file that is no backup of a whole cluster.
     pub mark: Option<Mark>,
@@ -54,14 +54,14 @@ pub struct Checked {
     pub uncertain: Content,
 }
 
-/// What may be restored, and into what.
+/// Choice of the items that may be restored, and of the keys that they may replace.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RestoreOptions {
     /// Restores into a cluster that has keys: those of the file are replaced, others stay.
     pub replaces: bool,
     /// Restores what was salvaged of one server, too.
     pub salvaged: bool,
-    /// Restores uncertain items, too.
+    /// Restores uncertain items, too: those that may be older than what was committed.
     pub uncertain: bool,
 }
 
@@ -84,7 +84,7 @@ pub enum Failure {
     /// The file is no backup of a whole cluster.
     #[error("this was salvaged of server {server}: it may be damaged, and has the keys of one server only")]
     Salvaged {
-        /// The server.
+        /// The server whose log and items were salvaged.
         server: ServerId,
     },
 }

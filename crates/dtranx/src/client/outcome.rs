@@ -17,6 +17,6 @@ pub struct Committed {
 pub struct Scanned {
     /// Keys and values, in the order of the keys.
     pub items: Vec<(Bytes, Bytes)>,
-    /// Whether the whole range was read. If not, the limit was reached.
+    /// True if the whole range was read. If not, the limit was reached.
     pub complete: bool,
 }

@@ -54,7 +54,7 @@ pub enum ClusterError {
     Field {
         /// The field, as it is spelled in a file.
         field: String,
-        /// What is wrong with the value, for people.
+        /// Fault of the value, in words for people.
         what: String,
     },
 }

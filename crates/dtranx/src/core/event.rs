@@ -48,7 +48,7 @@ pub struct CheckAnswer {
     /// left out of the list to keep it small; then `stale_scans` or another entry must still show
     /// that the check failed.
     pub stale: Vec<Current>,
-    /// Whether a scan found other keys or versions than before.
+    /// True if a scan found other keys or versions than before.
     pub stale_scans: bool,
 }
 
@@ -106,7 +106,7 @@ pub enum Input {
     Checked {
         /// Work whose keys and scans were checked.
         work: WorkId,
-        /// What the storage holds under the checked keys now.
+        /// The items that the storage holds under the checked keys now.
         answer: CheckAnswer,
     },
     /// [`Command::Apply`] is done: reads see it.
@@ -148,7 +148,7 @@ pub enum Command {
         client: ClientId,
         /// Number of the request that is answered.
         message: MessageId,
-        /// Whether the transaction is committed, or why not.
+        /// The commit of the transaction, or the reason against it.
         answer: CommitAnswer,
     },
     /// To a client that wants a snapshot; dropped if it is gone.
@@ -168,7 +168,7 @@ pub enum Command {
         ticket: LogTicket,
         /// Record that is appended to the log.
         record: Record,
-        /// Whether something waits until the record is durable.
+        /// True if something waits until the record is durable.
         durable: bool,
     },
     /// To the storage: check that the keys have these versions, and that each scan finds what it

@@ -62,7 +62,7 @@ pub(crate) enum TranxEvent {
     Commit {
         client: ClientId,
         message: MessageId,
-        /// Whether the client had sent it before.
+        /// True if the client had sent it before.
         is_repeated: bool,
         transaction: Transaction,
         again: Again,

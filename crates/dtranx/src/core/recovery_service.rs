@@ -29,7 +29,7 @@ struct Doubt {
     ask_at_ms: u64,
     /// Time between the last inquiry and the next.
     wait_ms: u64,
-    /// Whether an inquiry has gone to the coordinator.
+    /// True if an inquiry has gone to the coordinator.
     is_repeated: bool,
 }
 

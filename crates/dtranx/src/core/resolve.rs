@@ -53,8 +53,8 @@ pub struct Doubt {
 pub enum Known {
     /// The transaction is committed, in this epoch.
     Committed(Epoch),
-    /// It is aborted: the log says so, or the coordinator's log has no commit of it, or it is
-    /// complete although a participant is in doubt.
+    /// The transaction is aborted: the log says so, or the coordinator's log has no commit of it,
+    /// or it is complete although a participant is in doubt.
     Aborted,
     /// The server has voted yes, and does not know the outcome.
     InDoubt,

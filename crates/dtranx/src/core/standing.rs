@@ -16,7 +16,7 @@ pub const MAX_WAITED_MS: u32 = 120_000;
 pub struct Again {
     /// Milliseconds since the first attempt began.
     pub waited_ms: u32,
-    /// Whether the locks are kept for one more attempt if a read is stale.
+    /// True if the locks are kept for one more attempt if a read is stale.
     pub keeps: bool,
     /// The attempt whose locks were kept for this one.
     pub kept: Option<TranxId>,
@@ -28,10 +28,10 @@ pub struct Standing {
     /// Time at which its first attempt was begun, in milliseconds since 1970 by the coordinator's
     /// clock.
     pub since_ms: u64,
-    /// Whether it has locked nothing on other servers as long as this one has not voted. Then no
+    /// True if it has locked nothing on other servers as long as this one has not voted. Then no
     /// other transaction waits for it while it waits here.
     pub is_alone: bool,
-    /// Whether its locks are kept if a read is stale, as in [`Again::keeps`].
+    /// True if its locks are kept if a read is stale, as in [`Again::keeps`].
     pub keeps: bool,
     /// The attempt whose kept locks it takes over, as in [`Again::kept`].
     pub kept: Option<TranxId>,

@@ -25,16 +25,16 @@ pub(crate) struct Locks {
 pub(crate) struct Claim {
     /// Time of the first attempt, as in [`Standing::since_ms`](crate::core::Standing::since_ms).
     pub(crate) since_ms: u64,
-    /// Whether the transaction has locked nothing on other servers.
+    /// True if the transaction has locked nothing on other servers.
     pub(crate) is_alone: bool,
-    /// Whether its locks will be kept for the next attempt.
+    /// True if its locks will be kept for the next attempt.
     pub(crate) keeps: bool,
-    /// Whether it waits for keys that it only read. Otherwise it is refused at once: the
+    /// True if it waits for keys that it only read. Otherwise it is refused at once: the
     /// transaction that is changing them makes it stale.
     pub(crate) waits_to_read: bool,
     /// The attempt whose locks were kept for this one.
     pub(crate) kept: Option<WorkId>,
-    /// Whether the request comes from another server.
+    /// True if the request comes from another server.
     pub(crate) is_of_peer: bool,
     /// A flaw: it takes the locks of that attempt although they were not kept.
     pub(crate) takes_any: bool,

@@ -74,7 +74,7 @@ struct DiskFile {
     bytes: u64,
     /// Offset from which on nothing was written, neither zeros nor anything else.
     cleared_bytes: u64,
-    /// Whether something was written since the last sync.
+    /// True if something was written since the last sync.
     written: bool,
 }
 

@@ -33,10 +33,10 @@ pub(super) struct LogManager {
     next_sequence: u64,
     /// All blocks below this sequence number are durable.
     durable_below: u64,
-    /// Whether blocks with records have come since the last seal.
+    /// True if blocks with records have come since the last seal.
     is_unsealed: bool,
     seal: Vec<u8>,
-    /// Whether a write or a sync has failed: what is on the medium is not known, and nothing more
+    /// True if a write or a sync has failed: what is on the medium is not known, and nothing more
     /// is written.
     has_failed: bool,
 }

@@ -31,7 +31,7 @@ pub struct LogOptions {
     pub store: StoreId,
     /// The size of a segment: 4 KiB to 1 GiB, a multiple of 64. A record must fit into one.
     pub segment_bytes: u64,
-    /// Whether the log must be there. Otherwise a log that is missing, or whose making was
+    /// True if the log must be there. Otherwise a log that is missing, or whose making was
     /// interrupted, is made.
     pub must_exist: bool,
 }

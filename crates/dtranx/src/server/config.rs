@@ -97,7 +97,7 @@ pub struct ServerConfig {
     pub listen: Option<SocketAddr>,
     /// Address of the page with metrics for Prometheus.
     pub metrics: Option<SocketAddr>,
-    /// Whether addresses may be other than the loopback interface's. Then both secrets are needed;
+    /// True if addresses may be other than the loopback interface's. Then both secrets are needed;
     /// nothing on the wire is encrypted.
     pub allow_remote: bool,
     /// Secret that clients have to know.
@@ -123,7 +123,7 @@ pub enum ConfigError {
     Syntax {
         /// Path of the configuration file.
         file: String,
-        /// What is wrong, with the line and the field, for people.
+        /// Fault of the text, with its line and field, in words for people.
         message: String,
     },
     /// A field has a value that it cannot have.
@@ -131,7 +131,7 @@ pub enum ConfigError {
     Field {
         /// Name of the field in the configuration.
         field: String,
-        /// What is wrong with its value, for people.
+        /// Fault of the field's value, in words for people.
         what: String,
     },
 }

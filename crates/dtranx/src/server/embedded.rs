@@ -117,7 +117,7 @@ struct Waiting {
 #[derive(Default)]
 struct Asked {
     by_id: HashMap<u64, (Instant, Done)>,
-    /// Whether the engine has ended: there will be no more answers.
+    /// True if the engine has ended: there will be no more answers.
     is_over: bool,
 }
 

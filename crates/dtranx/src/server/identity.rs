@@ -51,9 +51,9 @@ pub(crate) struct Identity {
 
 /// Result of a look at the identity of a folder that may be damaged.
 pub(crate) enum Looked {
-    /// It is as the configuration says, and names this store.
+    /// The file is as the configuration says, and names this store.
     Whole(StoreId),
-    /// It is damaged, or missing.
+    /// The file is damaged, or missing.
     Damaged(Damage),
 }
 

@@ -8,7 +8,7 @@ use super::{LogMedium, ServerConfig, ServerError};
 use crate::core::{Recovery, StoreId};
 use crate::log::{LogOptions, Medium, TranxLog};
 
-/// What the log of one server says, and how long that log is.
+/// Content of the log of one server, and the length of that log.
 pub(super) struct Inspected {
     /// The log, read into a recovery that is not finished.
     pub(super) recovery: Recovery,

@@ -22,7 +22,7 @@ pub enum Binding {
 pub struct Layout {
     /// Name of the stage, as in its counters.
     pub stage: &'static str,
-    /// Whether the stage waits for disks.
+    /// True if the stage waits for disks.
     pub blocks: bool,
 }
 

@@ -67,7 +67,7 @@ impl<E> Inlet<E> {
 pub struct Outlet<E> {
     inlet: Inlet<E>,
     kept: VecDeque<E>,
-    /// Whether an event was put in since the stage was woken.
+    /// True if an event was put in since the stage was woken.
     is_news: bool,
 }
 

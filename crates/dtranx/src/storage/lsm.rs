@@ -33,7 +33,7 @@ pub struct LsmOptions {
     pub open_files: usize,
     /// The store that it belongs to.
     pub store: StoreId,
-    /// Whether the storage must be there. Otherwise one that is missing is made.
+    /// True if the storage must be there. Otherwise one that is missing is made.
     pub must_exist: bool,
 }
 
@@ -210,9 +210,9 @@ fn belong(about: &Keyspace, folder: &str, expected: StoreId) -> Result<()> {
 /// Reason why items do not count as a server's.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Doubt {
-    /// They are another store's, server's or format's.
+    /// The items are another store's, server's or format's.
     Others(String),
-    /// They do not say any more whose they are.
+    /// The items do not say any more to which store and server they belong.
     Lost(String),
 }
 

@@ -87,7 +87,7 @@ pub type Result<T, E = StorageError> = std::result::Result<T, E>;
 pub struct Found {
     /// The items, in the order of their keys.
     pub items: Vec<(Key, Item)>,
-    /// Whether the whole range was read. If not, it was read up to and with the last key.
+    /// True if the whole range was read. If not, it was read up to and with the last key.
     pub complete: bool,
 }
 

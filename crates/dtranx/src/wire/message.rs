@@ -77,7 +77,7 @@ pub enum Welcome {
     Refused {
         /// Cause, as text for people.
         why: String,
-        /// Whether the caller may be accepted if it tries again later.
+        /// True if the caller may be accepted if it tries again later.
         is_temporary: bool,
     },
 }
@@ -88,7 +88,7 @@ pub struct Request {
     /// Number of the request: larger than the number of every earlier request of the client, and
     /// unchanged when the request is sent again.
     pub id: u64,
-    /// Whether the request was sent before. A server without room does not answer a repeated
+    /// True if the request was sent before. A server without room does not answer a repeated
     /// commit, because the earlier copy may be under way.
     pub is_repeated: bool,
     /// Operation that the client requests.
@@ -211,7 +211,7 @@ pub enum Reply {
     Found {
         /// Items of the range, in the order of their keys.
         items: Vec<(Key, Item)>,
-        /// Whether the whole range was read. If not, it was read up to and including the last key
+        /// True if the whole range was read. If not, it was read up to and including the last key
         /// in `items`.
         complete: bool,
     },

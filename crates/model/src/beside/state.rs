@@ -1,6 +1,6 @@
 //! The states: documents, transactions, and the query.
 
-/// Number of documents.
+/// Number of documents in the one collection of this model.
 pub const DOCUMENTS: usize = 3;
 
 /// A version of a document: a bit for each transaction whose write it has.
@@ -9,56 +9,56 @@ pub type Version = u8;
 /// A document as it is stored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Document {
-    /// The safe version.
+    /// The safe version: what the last finished transaction has left.
     pub safe: Version,
     /// The transaction that holds it, and the unsafe version.
     pub held: Option<(usize, Version)>,
 }
 
-/// State of a transaction.
+/// State of one transaction of the client, in the order in which it goes through them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Phase {
-    /// It has written to this many of its documents.
+    /// The transaction has written to this many of its documents.
     Writes(usize),
-    /// It has begun to be decided.
+    /// The transaction has begun to be decided.
     Deciding,
     /// The server has committed it, and its client does not know.
     Decided,
-    /// Its client knows that it is committed.
+    /// The client knows that the transaction is committed.
     Known,
-    /// It is rolled back.
+    /// The transaction is rolled back, and the client knows that.
     RolledBack,
 }
 
-/// State of the query.
+/// State of the one query, in the order in which it goes through them.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Query {
-    /// It is not permitted yet.
+    /// The query is not permitted yet.
     Out,
-    /// It reads.
+    /// The query reads the documents, one after the other.
     Reads,
-    /// It asks for the outcome of each transaction that holds one of its documents.
+    /// The query asks for the outcome of each transaction that holds one of its documents.
     Asks,
-    /// The outcomes are there.
+    /// The query has all outcomes that it asked for.
     HasOutcomes,
-    /// It is believed, and has shown these versions.
+    /// The query is believed, and has shown these versions.
     Believed([Version; DOCUMENTS]),
-    /// It is not believed.
+    /// The query is not believed: it has to be sent in another way.
     InVain,
 }
 
 /// State of the whole system.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct State {
-    /// The documents.
+    /// The documents of the collection, as the server has them.
     pub documents: [Document; DOCUMENTS],
-    /// The transactions.
+    /// The state of each transaction, by its place in the plan.
     pub phases: Vec<Phase>,
     /// The committed transactions, in the order in which the server has decided them.
     pub order: Vec<usize>,
     /// The transactions that count as begun, in that order.
     pub begun: Vec<usize>,
-    /// The query.
+    /// The state of the query, of which there is one.
     pub query: Query,
     /// The documents as the query has read them.
     pub read: [Option<Document>; DOCUMENTS],
@@ -68,7 +68,7 @@ pub struct State {
     pub open: Vec<usize>,
     /// Number of transactions that were committed when the query began.
     pub committed: usize,
-    /// Whether each transaction is committed, as far as the query has asked.
+    /// True for each transaction that is committed, as far as the query has asked.
     pub outcomes: Vec<Option<bool>>,
     /// The transactions that had begun since the permit, if the query has looked.
     pub later: Option<Vec<usize>>,

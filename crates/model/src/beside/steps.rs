@@ -22,13 +22,13 @@ pub enum Action {
     Refuse(usize),
     /// The client learns that the transaction is committed.
     Learn(usize),
-    /// Somebody finishes this document.
+    /// The finisher makes this document clean.
     Finish(usize),
-    /// The query is permitted.
+    /// The query gets its permit, beside what is left.
     Permit,
     /// The query reads this document.
     Read(usize),
-    /// The answer has come.
+    /// The whole answer to the query has come.
     Answer,
     /// The query asks for the outcome of this transaction.
     Ask(usize),

@@ -170,9 +170,9 @@ pub enum Own {
     Open,
     /// The transaction is registered as deciding.
     Registered,
-    /// Its decision is under way, or the answer to it.
+    /// The decision of the transaction is under way, or the answer to it.
     Deciding(Message),
-    /// It is acknowledged, and about to be handed over to the finisher.
+    /// The decision is acknowledged, and the transaction about to be handed over to the finisher.
     Acknowledged,
     /// The finisher finishes this document.
     Finishing(usize, Message),
@@ -187,7 +187,7 @@ pub enum Own {
 pub enum Newcomer {
     /// The newcomer has no record yet.
     Out,
-    /// Its record is being inserted.
+    /// The newcomer's record is being inserted.
     Inserts {
         /// Progress of the insert of the record.
         message: Message,
@@ -196,15 +196,15 @@ pub enum Newcomer {
         /// True if the newcomer will not look for flags.
         careless: bool,
     },
-    /// Its record is inserted, and it looks for the flag; its wait counts from this tick.
+    /// The record is inserted, and the newcomer looks for the flag; its wait counts from this tick.
     Looks(u8, Message),
     /// The flag was there; its wait counts from this tick.
     Waits(u8),
-    /// It has waited to the end, and takes the flag away.
+    /// The newcomer has waited to the end, and takes the flag away.
     Unflags(Message),
     /// The newcomer may decide its transaction.
     Free,
-    /// Its decision is under way.
+    /// The decision of the newcomer's transaction is under way.
     Decides,
     /// The newcomer has decided its transaction.
     Decided,

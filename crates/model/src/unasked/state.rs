@@ -122,7 +122,7 @@ pub enum Notice {
     Out,
     /// The notice was sent, and is not acknowledged.
     Posting(Message),
-    /// It is acknowledged, and its age counts from this tick.
+    /// The notice is acknowledged, and its age counts from this tick.
     Posted(u8),
 }
 
@@ -137,7 +137,7 @@ pub struct Other {
     pub since: [u8; 2],
     /// Number of notices that it has said to be over.
     pub ended: u8,
-    /// Those for which the server has not done so yet.
+    /// The notices among them that the server does not take for over yet.
     pub ending: Docs,
     /// Number of its plain writes that were sent, and the tick at which the last one was.
     pub sent: (usize, u8),
@@ -156,7 +156,7 @@ pub enum Phase {
     Asks,
     /// The validation waits for the later look.
     Waits,
-    /// It is valid, and committed when it has its lock.
+    /// The transaction is valid, and committed when it has its lock.
     Valid,
     /// The transaction has met a conflict, or is given up.
     Failed,
@@ -183,7 +183,7 @@ pub struct Transaction {
     pub rounds: u8,
     /// Documents that are read again in this round.
     pub asks: Docs,
-    /// Those of them that are not read yet.
+    /// The documents of this round that are not read yet.
     pub to_ask: Docs,
     /// The first look for the documents that are read again.
     pub before: Option<Look>,

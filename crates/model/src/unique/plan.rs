@@ -53,7 +53,7 @@ pub enum Sent {
     /// Each statement is a command of its own.
     #[default]
     Alone,
-    /// Those of different documents in one command, each with its question behind it; an update
+    /// Writes to different documents in one command, each with its question behind it; an update
     /// locks and copies its document, and then changes the copy.
     Together,
     /// As [`Sent::Together`], but an update locks its document and changes it in one statement.

@@ -133,7 +133,7 @@ pub struct Run {
     pub has_passed_by: bool,
     /// True if its decision was refused, so that it was validated again.
     pub was_refused: bool,
-    /// Its stamp, once it has one.
+    /// The transaction's stamp, once it has one.
     pub stamp: u8,
     /// Auxiliary: the transactions that had ended before it began.
     pub before: u8,

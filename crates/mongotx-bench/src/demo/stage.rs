@@ -30,7 +30,7 @@ pub(super) struct Stage {
     pub(super) uri: String,
     /// The database for everything, client records included, so that one drop removes it all.
     pub(super) database: String,
-    /// Whether the server is not the demo's own, so that the database has to be dropped.
+    /// True if the server is not the demo's own, so that the database has to be dropped.
     borrowed: bool,
 }
 

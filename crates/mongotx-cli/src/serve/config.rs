@@ -127,7 +127,7 @@ fn wanted(arg: &Arg) -> Wanted {
     if numbers.iter().any(|number| id == *number) { Wanted::Number } else { Wanted::Text }
 }
 
-/// Whether the flag's own rules take the value. What it needs besides is looked at with all the
+/// Checks the value by the flag's own rules. Rules about other flags are checked with all the
 /// others.
 fn check(serve: &Command, name: &str, flag: &str) -> Result<(), String> {
     let parsed = serve.clone().no_binary_name(true).try_get_matches_from([flag]);

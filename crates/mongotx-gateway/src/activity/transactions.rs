@@ -102,7 +102,8 @@ impl fmt::Display for Snapshot {
 #[derive(Clone, Debug)]
 pub(crate) struct Rival {
     pub(crate) id: TxId,
-    /// Its state at that moment. `None`: another gateway's, or already over.
+    /// State of the rival at that moment. `None`: a transaction of another gateway, or one that is
+    /// over.
     pub(crate) shown: Option<Snapshot>,
 }
 

@@ -31,7 +31,7 @@ pub(super) struct Ending<'a> {
     pub(super) number: i64,
     pub(super) seal: Seal<'a>,
     pub(super) concern: Option<&'a WriteConcern>,
-    /// Whether the driver sends recovery tokens, as it does if it sees a router.
+    /// True if the driver sends recovery tokens, as it does if it sees a router.
     pub(super) has_tokens: bool,
     /// Fields of the command itself.
     pub(super) fields: Fields,

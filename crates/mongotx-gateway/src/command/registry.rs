@@ -30,7 +30,7 @@ pub(crate) struct Command {
     pub(crate) in_transactions: InTransactions,
     /// The command kills sessions, its own perhaps among them.
     pub(crate) kills_sessions: bool,
-    /// Its time limit is how long it waits for documents: it heeds that by itself.
+    /// The command waits for documents as long as its time limit, which it heeds by itself.
     pub(crate) awaits: bool,
     /// The levels of read concern that it takes outside transactions.
     pub(crate) reads: ReadLevels,

@@ -28,7 +28,7 @@ enum Source {
     Gathered(Gathered),
     /// A cursor of the server: its batches are passed on unchanged.
     Server(ServerCursor),
-    /// Its batches wait for what is not committed yet.
+    /// A change stream, whose batches wait for events that are not committed yet.
     Changes(Box<ChangeStream>),
 }
 

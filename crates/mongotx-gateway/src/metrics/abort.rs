@@ -17,7 +17,7 @@ pub(crate) enum AbortReason {
     NotCommitted,
     /// The transaction was open for too long.
     Lifetime,
-    /// Its session was ended or killed, or not used for too long.
+    /// The session of the transaction was ended or killed, or not used for too long.
     SessionEnded,
     /// The session began another transaction, or wrote without one.
     Superseded,

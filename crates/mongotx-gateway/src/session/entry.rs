@@ -68,7 +68,7 @@ pub(crate) struct Open {
     pub(crate) made: Vec<Namespace>,
     /// The transaction as others see it.
     pub(crate) shown: Arc<OpenTransaction>,
-    /// Its share of the gauge of open transactions.
+    /// Share of this transaction in the gauge of open transactions.
     pub(crate) _counted: Counted,
 }
 

@@ -24,7 +24,7 @@ pub(crate) struct Records {
     collection: Collection<Document>,
     /// Time after which a record that is not replaced is removed.
     timeout: Duration,
-    /// Whether the server removes old records by itself; empty until that is known.
+    /// True if the server removes old records by itself; empty until that is known.
     expire: OnceCell<bool>,
 }
 

@@ -17,7 +17,7 @@ pub(crate) struct ServerCursor {
     namespace: Namespace,
     /// Id of the cursor at the server; 0: the server has ended it.
     id: i64,
-    /// Whether a fetch waits for documents when there are none.
+    /// True if a fetch waits for documents when there are none.
     pub(crate) awaits: bool,
 }
 

@@ -27,7 +27,8 @@ struct Gate {
     barrier: Arc<Barrier>,
 }
 
-/// Where the gateway is held: a permit says that it is there, another one lets it go on.
+/// A place at which the gateway is held: one permit says that it is there, another one lets it go
+/// on.
 struct Barrier {
     reached: Semaphore,
     passed: Semaphore,

@@ -140,7 +140,7 @@ impl Member {
         panic!("no port stays free");
     }
 
-    /// Its answer to `hello` over a connection to it alone.
+    /// The member's answer to `hello` over a connection to it alone.
     async fn hello(&self) -> Document {
         let client = driver(self.gateway.address().unwrap(), "directConnection=true&").await;
         soon(client.database("admin").run_command(doc! {"hello": 1})).await.unwrap()

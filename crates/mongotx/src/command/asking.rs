@@ -67,7 +67,7 @@ impl Step {
         Some(find)
     }
 
-    /// Its stages in a pipeline for all parts.
+    /// The stages of this part, in a pipeline for all parts.
     fn stages(self) -> (String, Vec<Document>) {
         let part = doc! {"$literal": self.part as i32};
         let stages = match self.asks {

@@ -169,13 +169,14 @@ fn command(core: &Core, ns: &Namespace, query: &Query, is_by_id: bool) -> Docume
 /// The outcome of a transaction that holds a document of the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outcome {
-    /// It is committed, and this client knew that when the query was sent, or knows it since.
+    /// The transaction is committed; this client knew that when the query was sent, or has learnt
+    /// it since.
     Committed,
-    /// It is committed, and the finisher does not know it yet.
+    /// The transaction is committed, and the finisher does not know it yet.
     News,
-    /// It is not decided, or rolled back: its documents show their safe versions.
+    /// The transaction is not decided, or rolled back: its documents show their safe versions.
     Not,
-    /// That cannot be known.
+    /// The outcome cannot be known.
     Unknown,
 }
 

@@ -99,10 +99,10 @@ impl Asked {
 /// Answer of the server to one of the reads, as far as it is known to be current.
 #[derive(Default)]
 struct Answer {
-    /// Its documents are as they are stored, so that their locks show who holds them.
+    /// The documents are as they are stored, so that their locks show which transaction holds them.
     has_locks: bool,
-    /// They are whole, and of those that others see the ones that have a key, or the `_id`, are the
-    /// answer.
+    /// The documents are whole, and of those that others see the ones that have a key, or the
+    /// `_id`, are the answer.
     is_by_key: bool,
     /// Another transaction may be changing what it reads, so it has to be read by itself.
     is_open: bool,

@@ -38,7 +38,7 @@ enum Form {
     Excludes,
     /// Fields that are not named stay, unless another entry lists.
     Slices,
-    /// They are left out unless another entry excludes or slices.
+    /// Fields that are not named are left out, unless another entry excludes or slices.
     Matches,
     /// The entry has no effect on other fields.
     Adds,

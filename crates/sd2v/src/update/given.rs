@@ -14,7 +14,7 @@ enum Source<'a> {
     Removed,
     /// The write does not name it.
     Untouched,
-    /// It depends on the document.
+    /// The value depends on the document.
     Unknown,
 }
 
@@ -73,7 +73,7 @@ pub fn upserted_fields(filter: &Document, update: &Update, id: &Bson, fields: &[
     Some(given)
 }
 
-/// What a replacement has in these fields, whose names may be paths, and its `_id`.
+/// The values that a replacement has in these fields, whose names may be paths, and its `_id`.
 fn replaced(replacement: &Document, id: &Bson, fields: &[&str]) -> Document {
     let mut document = Document::new();
     for field in fields.iter().map(|field| head(field)) {
@@ -83,7 +83,7 @@ fn replaced(replacement: &Document, id: &Bson, fields: &[&str]) -> Document {
     document
 }
 
-/// Where a field at the top gets its value. `setting`: the operators that set one.
+/// Source of the value of a field at the top. `setting`: the operators that set one.
 fn source<'a>(operators: &'a Document, field: &str, setting: &[&str]) -> Source<'a> {
     let mut source = Source::Untouched;
     if field.contains('.') {

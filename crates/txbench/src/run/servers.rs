@@ -13,9 +13,9 @@ use crate::{
 /// The servers of one target.
 #[derive(Clone, Copy)]
 pub enum Host<'a> {
-    /// A deployment of MongoDB.
+    /// A deployment of MongoDB, for every target but one.
     MongoDb(&'a Bench),
-    /// A cluster of DTranx.
+    /// A cluster of DTranx, for the target `dtranx`.
     Dtranx(&'a Store),
 }
 
@@ -111,7 +111,7 @@ impl Servers {
         server.as_ref().map(Host::MongoDb).ok_or_else(missing)
     }
 
-    /// Whether the server of this target has as many nodes as a commit is to wait for, where
+    /// Checks that the server of this target has as many nodes as a commit is to wait for, where
     /// `option` says how many.
     ///
     /// # Errors

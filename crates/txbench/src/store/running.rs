@@ -65,7 +65,7 @@ impl Store {
         &self.uri
     }
 
-    /// Removes a database.
+    /// Removes all keys of a database from the servers.
     ///
     /// # Errors
     /// [`BenchError::Failed`].

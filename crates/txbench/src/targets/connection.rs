@@ -29,7 +29,7 @@ pub enum Acknowledged {
 pub struct Durability {
     /// Nodes that have the write.
     pub nodes: Acknowledged,
-    /// Whether they have it on disk.
+    /// True if these nodes must have the write in their journals on disk.
     pub journaled: bool,
 }
 

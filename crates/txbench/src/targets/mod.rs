@@ -41,7 +41,7 @@ use crate::error::{BenchError, OpResult};
 pub struct Index {
     /// Key pattern, as `createIndexes` takes it.
     pub key: Document,
-    /// Whether two documents must not have the same values.
+    /// True if two documents must not have the same values.
     pub unique: bool,
 }
 

@@ -63,21 +63,21 @@ pub struct Traits {
     pub name: &'static str,
     /// Description of the target, in one line.
     pub about: &'static str,
-    /// Whether several operations happen all or not at all, and rivals see nothing of them before.
+    /// True if several operations happen all or not at all, and rivals see nothing of them before.
     pub transactional: bool,
-    /// Whether the target needs a replica set.
+    /// True if the target needs a replica set.
     pub needs_replica_set: bool,
-    /// Whether it runs on DTranx, and not on a server of MongoDB.
+    /// True if it runs on DTranx, and not on a server of MongoDB.
     pub on_dtranx: bool,
     /// The levels that its transactions can have; none where transactions are not isolated.
     pub isolations: &'static [Isolation],
-    /// Whether a write can wait for a rival's lock
+    /// True if a write can wait for a rival's lock
     /// ([`Connection::lock_wait_ms`](super::Connection::lock_wait_ms)); with others it is a
     /// conflict at once, or there are no locks.
     pub waits: bool,
-    /// Whether it is the commit that waits until all is durable; if not, every single write does.
+    /// True if it is the commit that waits until all is durable; if not, every single write does.
     pub commit_waits: bool,
-    /// Whether an answer can come before a write is in the journal.
+    /// True if an answer can come before a write is in the journal.
     pub unjournaled: bool,
     /// Features that the target has.
     pub features: &'static [Feature],

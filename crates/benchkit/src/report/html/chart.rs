@@ -79,7 +79,7 @@ pub struct Series {
     pub target: String,
     /// Name of the line in the legend and beside its points.
     pub name: String,
-    /// Whether it is a lesser line beside another one of the same target.
+    /// True if it is a lesser line beside another one of the same target.
     pub dashed: bool,
     /// From left to right, or in the order in which they are joined.
     pub points: Vec<Point>,

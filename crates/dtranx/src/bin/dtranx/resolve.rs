@@ -130,7 +130,7 @@ fn show(found: &InDoubt) {
     say!("  {}", allowed(found.commit_refused.as_ref(), found.abort_refused.as_ref()));
 }
 
-/// What may be decided, by the reasons why a transaction cannot be committed or aborted.
+/// The decisions that are allowed, by the reasons why a transaction cannot be committed or aborted.
 fn allowed(commit_refused: Option<&Undecided>, abort_refused: Option<&Undecided>) -> String {
     match (commit_refused, abort_refused) {
         (None, None) => "it may be committed or aborted: no log knows the outcome".to_owned(),

@@ -55,7 +55,7 @@ pub(super) struct Waiting {
 /// server until then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FirstCopy {
-    /// It was not sent, or its refusal has come.
+    /// The first copy was not sent, or its refusal has come.
     Gone,
     /// One copy was sent, and no other.
     Alone,

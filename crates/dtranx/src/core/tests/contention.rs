@@ -20,7 +20,7 @@ struct Server {
 /// Repeats one transaction, which writes both keys, as the library's retries would.
 struct Client {
     coordinator: ServerId,
-    /// Whether it reads both keys before it writes them.
+    /// True if it reads both keys before it writes them.
     reads: bool,
     /// Time from its reads to its commit.
     think_ms: u64,

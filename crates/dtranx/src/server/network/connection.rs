@@ -58,12 +58,12 @@ pub(super) struct Connection {
     pub(super) counted: usize,
     /// Time at which a byte last came or went.
     pub(super) active_ms: u64,
-    /// Whether messages were left in `incoming` for the next turn.
+    /// True if messages were left in `incoming` for the next turn.
     pub(super) is_behind: bool,
     outgoing: Vec<u8>,
     /// Offset in `outgoing` up to which it was sent.
     sent: usize,
-    /// Whether there may be more to read.
+    /// True if there may be more to read.
     pub(super) is_readable: bool,
     /// The other side has said that it ends, or the connection is broken: after what there is to
     /// read comes the end, of which the poll says nothing more.

@@ -76,7 +76,7 @@ pub(super) struct NetworkStage {
     unsent: BTreeSet<Token>,
     /// Connections with something to read.
     readable: BTreeSet<Token>,
-    /// Whether a caller waits to be accepted.
+    /// True if a caller waits to be accepted.
     is_called: bool,
     /// Buffer into which sockets are read.
     chunk: Vec<u8>,

@@ -50,7 +50,7 @@ pub enum SalvageError {
         /// Folder of the log.
         log: String,
     },
-    /// What was read cannot be kept beside the new file until it is written.
+    /// The items that were read cannot be kept beside the new file until it is written.
     #[error("the scratch folder: {0}")]
     Scratch(#[from] io::Error),
     /// The new file cannot be written.

@@ -37,7 +37,8 @@ pub(super) struct Manifest {
 pub(super) enum Bad {
     /// The manifest is damaged or missing.
     Damaged(Damage),
-    /// It is in another version of the engine's format, so that the tables are not read either.
+    /// The manifest is in another version of the engine's format, so that the tables are not read
+    /// either.
     OtherVersion(Damage),
 }
 

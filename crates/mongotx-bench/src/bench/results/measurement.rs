@@ -17,7 +17,7 @@ pub(super) struct Measurement {
     /// The command without its lengths.
     pub(super) command: &'static str,
     pub(super) kind: Kind,
-    /// Whether readers of the page look for its ratios: then it gets more rounds.
+    /// True if readers of the page look for its ratios: then it gets more rounds.
     pub(super) is_main: bool,
     pub(super) charts: &'static [Chart],
 }

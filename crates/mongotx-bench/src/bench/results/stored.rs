@@ -19,7 +19,7 @@ pub(super) struct Stored {
     format: u32,
     /// The day, as in 2026-11-26.
     pub(super) date: String,
-    /// Whether the programs were built for release; otherwise the figures are of no use.
+    /// True if the programs were built for release; otherwise the figures are of no use.
     pub(super) is_release: bool,
     /// Commands of the section, in order.
     pub(super) measured: Vec<Measured>,

@@ -151,7 +151,7 @@ pub(crate) struct Reports {
     pub(crate) listening: Option<SocketAddr>,
     pub(crate) struck: bool,
     pub(crate) left: bool,
-    /// Whether the gateway has closed its output.
+    /// True if the gateway has closed its output.
     pub(crate) silent: bool,
 }
 

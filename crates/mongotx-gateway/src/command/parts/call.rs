@@ -42,7 +42,7 @@ pub(crate) struct Call<'a> {
     /// The level of the validated read that it is, if it is one: `session` is then its own, not the
     /// client's.
     pub(crate) validated: Option<ReadLevel>,
-    /// Whether a statement of it was refused although the command was answered: that ends a
+    /// True if a statement of it was refused although the command was answered: that ends a
     /// transaction.
     pub(crate) is_refused: bool,
 }

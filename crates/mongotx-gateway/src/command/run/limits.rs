@@ -13,9 +13,10 @@ use crate::{
 pub(crate) struct Ends<'a, K> {
     /// Time limit of the command (`maxTimeMS`).
     pub(crate) time: Option<Duration>,
-    /// Its interruption: the end of its session, or `killOp`.
+    /// The interruption of the command: the end of its session, or `killOp`.
     pub(crate) interruption: Option<K>,
-    /// Its client, if the command ends when that is gone, as one that only reads does.
+    /// The client of the command, if the command ends when that is gone, as one that only reads
+    /// does.
     pub(crate) client: Option<&'a Connection>,
 }
 

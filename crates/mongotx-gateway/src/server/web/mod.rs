@@ -211,7 +211,7 @@ impl Desk {
     }
 }
 
-/// Whether the user may see the page, or, if `acts`, end operations of others.
+/// Checks that the user may see the page, or, if `acts`, end operations of others.
 fn check_role(user: &User, acts: bool) -> Result<(), Refusal> {
     let why = match acts {
         true if user.is_root() => return Ok(()),

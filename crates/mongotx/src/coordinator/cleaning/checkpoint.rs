@@ -88,7 +88,7 @@ struct DecidedStamps {
 #[must_use = "transactions are held as long as it lives"]
 pub struct Checkpoint {
     checkpoints: Arc<Checkpoints>,
-    /// Its client, which goes on sweeping as long as the checkpoint lives.
+    /// The client that made the checkpoint. It goes on sweeping as long as the checkpoint lives.
     _client: Arc<Core>,
     by: ObjectId,
     hold: Hold,

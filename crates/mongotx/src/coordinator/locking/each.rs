@@ -89,7 +89,7 @@ pub(crate) struct Inserting {
     pub(crate) statement: RawDocumentBuf,
     /// The questions which other document has its keys.
     pub(crate) questions: Vec<RawDocumentBuf>,
-    /// It is a whole document that was given.
+    /// True if the application gave the whole document.
     pub(crate) is_replacement: bool,
 }
 
@@ -330,8 +330,8 @@ impl Locking {
         Ok(Planned { is_full: statements.len() < all.len(), each: statements, one: None })
     }
 
-    /// What has to stand behind the statements of this change. `None`: once it is made, more has to
-    /// be examined than a question can.
+    /// The questions that have to stand behind the statements of this change. `None`: once it is
+    /// made, more has to be examined than a question can.
     async fn behind(&self, collection: &Collection, each: &Changing<'_>, me: TxId) -> Result<Option<Behind>> {
         if let Change::Update { update: Update::Replacement(document), .. } = each.change
             && collection.check_words(document).is_err()

@@ -116,7 +116,7 @@ pub(crate) struct ReadSet {
     points: HashMap<Namespace, HashMap<OwnKey, Point>>,
     count: usize,
     entries: Vec<Entry>,
-    /// Those of the entries that keep documents, [`MOST_ANSWERS`] at most.
+    /// Entries that keep documents, [`MOST_ANSWERS`] at most.
     kept: Vec<(Namespace, Witness)>,
     changes: u64,
 }

@@ -30,7 +30,7 @@ use crate::{
 
 /// A transaction that is not decided, as this interface knows it.
 pub(crate) trait Live {
-    /// Its id, as soon as it may lock documents.
+    /// Id of the transaction, as soon as it may lock documents.
     fn id(&self) -> Option<TxId>;
 
     /// A prepared write is about to be sent, which changes these fields of documents there, or

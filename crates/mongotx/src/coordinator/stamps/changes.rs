@@ -48,7 +48,7 @@ pub(crate) struct RecordScan {
     pub(crate) quiet: HashMap<ClientId, ObjectId>,
     /// The closed ones among the records.
     pub(crate) closed: Vec<ClientId>,
-    /// Those among them that are notices of plain writes ([`crate::coordinator::server::plain`])
+    /// The closed records that are notices of plain writes ([`crate::coordinator::server::plain`])
     /// which are over.
     pub(crate) over: Vec<ClientId>,
     /// Notices of plain writes that may go on.

@@ -16,7 +16,7 @@ use super::tag::Tag;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Scope {
     All,
-    /// Those of these tags, each that of a whole collection.
+    /// The collections of these tags, each of which stands for a whole collection.
     Of(BTreeSet<Tag>),
 }
 

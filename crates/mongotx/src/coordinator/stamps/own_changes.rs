@@ -34,7 +34,7 @@ pub(crate) struct Mark(u64);
 /// Documents that a change touches.
 #[derive(Debug)]
 enum Touched {
-    /// Those of these names, and of each these fields.
+    /// The documents under these tags, with the fields that change under each.
     Some(Vec<(Tag, Fields)>),
     /// The documents of any collection.
     Any,

@@ -86,7 +86,7 @@ impl Length {
         self.longest(Duration::MAX) + Duration::from_millis(500)
     }
 
-    /// Its end in a record, as an expression.
+    /// Expression of the server for the time at which a quiet of this length ends.
     fn until(self) -> Document {
         let shortest = doc! {"$min": [Self::SHORTEST_MS, {"$divide": ["$leaseMs", i64::from(Self::LEASES)]}]};
         doc! {"$add": ["$$NOW", {"$multiply": [2_i64.pow(self.doublings), shortest]}]}
@@ -197,7 +197,7 @@ impl Quiet {
         }
     }
 
-    /// Its name, if it is certain that no record hears of it later.
+    /// Name of the quiet, if it is certain that no record hears of it later.
     pub(crate) fn asked(&self) -> Option<ObjectId> {
         self.is_asked.then_some(self.by)
     }

@@ -337,7 +337,8 @@ impl Transaction {
         self.touched.get(ns).filter(|_| !comes_or_goes).cloned().unwrap_or(Fields::All)
     }
 
-    /// Its changes in each collection that it may have written to, as decisions remember them.
+    /// Changes of the transaction in each collection that it may have written to, as decisions
+    /// remember them.
     pub(crate) fn written_collections(&self) -> Vec<Written> {
         let of = |(ns, held): (&Namespace, &HeldSet)| {
             let few = Some(&held.written).filter(|written| !held.unknown && written.len() <= MOST_REMEMBERED);

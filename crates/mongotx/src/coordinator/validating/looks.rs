@@ -131,7 +131,7 @@ impl Drop for Driven {
 /// Time at which a look begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Begin {
-    /// When the look that is under way has ended: transactions that come meanwhile share this one.
+    /// The end of the look that is under way: transactions that come meanwhile share the next one.
     InTurn,
     /// Now: others wait for the transaction that needs it.
     AtOnce,

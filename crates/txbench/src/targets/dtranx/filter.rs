@@ -15,7 +15,7 @@ use crate::{
 pub(super) enum Named {
     /// The document with this key.
     One(Vec<u8>),
-    /// Those in this range of keys.
+    /// The documents in this range of keys.
     Range(KeyRange),
 }
 

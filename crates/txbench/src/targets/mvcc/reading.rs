@@ -49,7 +49,7 @@ struct Round {
     found: Vec<Version>,
     /// All versions of the documents found, without contents; `None` where `found` has them all.
     history: Option<Vec<Version>>,
-    /// Whether the query may have more results.
+    /// True if the query may have more results.
     more: bool,
 }
 

@@ -148,7 +148,7 @@ impl Store {
     }
 }
 
-/// Whether the time of a primary's transaction is up, in the server's language.
+/// Expression of the server: true if the time of a primary's transaction is up.
 fn is_expired() -> Document {
     let lease_ms = i64::try_from(LEASE.as_millis()).unwrap_or(i64::MAX);
     doc! {"$lt": [{"$toDate": {"$ifNull": [format!("${SINCE}"), "$$NOW"]}}, {"$subtract": ["$$NOW", lease_ms]}]}

@@ -28,7 +28,7 @@ pub(super) struct Viewer<'a> {
     pub(super) collection: &'a str,
     /// The own transaction, where there is one.
     pub(super) own: Option<ObjectId>,
-    /// Whether the operation writes. If so, the outcome is read even for the lock of a primary,
+    /// True if the operation writes. If so, the outcome is read even for the lock of a primary,
     /// which tells a reader all it needs: the transaction's time may be up.
     pub(super) writes: bool,
 }

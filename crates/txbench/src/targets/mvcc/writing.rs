@@ -34,7 +34,7 @@ pub(super) struct Tx {
     /// Documents that were read by their key, whole, and when: their next version can be written
     /// without reading them again.
     read: ByPlace<Seen>,
-    /// Whether nothing else than the next version may be written of these
+    /// True if nothing else than the next version may be written of these
     /// ([`TxOptions::no_lost_updates`]).
     ///
     /// [`TxOptions::no_lost_updates`]: crate::targets::TxOptions::no_lost_updates

@@ -24,7 +24,7 @@ pub(in crate::targets) struct NativeSession {
     db: Database,
     concerns: Concerns,
     isolation: Isolation,
-    /// Whether a transaction is open.
+    /// True if a transaction is open.
     open: bool,
     /// Session for operations outside a transaction.
     plain: PlainSession,

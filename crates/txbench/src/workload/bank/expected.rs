@@ -21,7 +21,7 @@ pub(super) struct Expected {
     balances: Vec<Money>,
     /// For each account, true if an acknowledged operation was on it.
     touched: Vec<bool>,
-    /// Whether the sequence number found is that of an operation on this account that happened, or
+    /// True if the sequence number found is that of an operation on this account that happened, or
     /// may have.
     last_is_known: Vec<bool>,
     /// Amounts of the operations in doubt, by account.

@@ -1,4 +1,5 @@
-//! Who is in whose way: rules 1 and 2 of the table. Nothing is changed here.
+//! The transactions that stand in the way of a request: rules 1 and 2 of the table. Nothing is
+//! changed here.
 
 use super::{LockTable, Waiter};
 use crate::core::lock::entry::Entry;

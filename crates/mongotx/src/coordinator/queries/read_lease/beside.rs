@@ -29,9 +29,9 @@ pub(crate) struct PermitBeside {
 pub(crate) struct Meanwhile {
     /// The query finds documents by their `_id`s alone.
     is_by_id: bool,
-    /// Those that were under way when it was permitted.
+    /// Decisions that were under way when the query was permitted.
     open: Vec<Begun>,
-    /// Those that have begun since.
+    /// Decisions that have begun since.
     later: Vec<Begun>,
 }
 
@@ -49,7 +49,7 @@ impl Meanwhile {
         self.later.iter().any(|one| one.id == id)
     }
 
-    /// Returns true if they all together have written to one document of the answer at most.
+    /// Returns true if these decisions together have written to one document of the answer at most.
     /// Documents that have come or gone count whether they are in the answer or not.
     pub(super) fn have_written_to_one(&self, answer: &[Option<OwnKey>]) -> bool {
         let mut written = HashSet::new();

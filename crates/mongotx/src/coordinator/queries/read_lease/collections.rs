@@ -43,13 +43,13 @@ pub(super) enum Settled {
     GivenUp,
 }
 
-/// What has to be done before a collection is asked without a probe.
+/// Work that has to be done before a collection is asked without a probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Preparation {
     Nothing,
-    /// The caller is to settle it: it is noted that it does.
+    /// The caller is to settle the collection: it is noted that it does.
     Settle,
-    /// It is being settled, or could not be a moment ago.
+    /// The collection is being settled, or could not be a moment ago.
     Wait,
 }
 
@@ -81,7 +81,7 @@ impl Collections {
         matches!(self.known.get(ns), Some(Known::Settled(settled, _)) if *settled == process)
     }
 
-    /// What has to be done before the collection is asked in this server process.
+    /// Work that has to be done before the collection is asked in this server process.
     pub(super) fn prepare(&mut self, ns: &Namespace, process: ObjectId) -> Preparation {
         if self.is_settled(ns, process) {
             return Preparation::Nothing;

@@ -80,7 +80,7 @@ struct Known {
 pub(super) struct Decisions {
     /// Number of those that have ever begun.
     begun: u64,
-    /// That number when collections were forgotten the last time.
+    /// Number of decisions that had begun when collections were forgotten the last time.
     forgotten: u64,
     known: HashMap<Namespace, Known>,
     /// Number of decisions that are remembered, in all collections.

@@ -31,7 +31,7 @@ pub(super) struct Given {
     written: Written,
     /// Notices that this client has sent.
     notices: Vec<ObjectId>,
-    /// Those of them that go on, as far as is known.
+    /// Notices among them that go on, as far as is known.
     going_on: Vec<GoingOn>,
     patience: Patience,
 }
@@ -89,7 +89,7 @@ impl Written {
         self.0.values().all(|at| at.steadily_elapsed() >= time)
     }
 
-    /// Those that a notice has to be about which is sent now.
+    /// The collections that a notice has to name which is sent now.
     fn of_late(&mut self) -> Scope {
         self.0.retain(|_, at| at.elapsed() < COVERS);
         let collections: Option<BTreeSet<Tag>> = self.0.keys().copied().collect();

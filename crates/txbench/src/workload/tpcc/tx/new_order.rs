@@ -31,7 +31,7 @@ pub struct Answer {
     pub lines: Vec<AnswerLine>,
     /// Amount that the customer has to pay.
     pub total_cents: i64,
-    /// Whether an item does not exist: the transaction has to be rolled back.
+    /// True if an item does not exist: the transaction has to be rolled back.
     pub wrong_item: bool,
 }
 
@@ -42,7 +42,7 @@ pub struct AnswerLine {
     pub item_name: String,
     /// Quantity that is left in the stock.
     pub stock_quantity: i64,
-    /// Whether both the item's and the stock's data say that it is original.
+    /// True if both the item's and the stock's data say that it is original.
     pub is_brand: bool,
     /// Price of one item, in cents.
     pub price_cents: i64,

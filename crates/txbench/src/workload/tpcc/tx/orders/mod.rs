@@ -24,7 +24,7 @@ use crate::{
 pub struct Open {
     /// Primary key of the order.
     pub order: Order,
-    /// Its customer's number, where the schema says it here.
+    /// Number of the order's customer, where the schema has it in the order.
     pub customer: Option<u32>,
 }
 
