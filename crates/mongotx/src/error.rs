@@ -64,9 +64,10 @@ pub enum ErrorKind {
     /// Another transaction holds a document, or has changed what was read. This transaction is
     /// rolled back: run it again.
     Conflict,
-    /// The transaction was open for longer than its lease, its maximum life or its idle limit, or
-    /// another client rolled it back. It is not committed: run it again, and keep it shorter if
-    /// that happens often.
+    /// The transaction has reached its maximum life or its idle limit; or its client gave no sign
+    /// of life for a lease, and another client rolled the transaction back; or the answer to one of
+    /// its writes was lost. It is not committed: run it again. If that happens often, keep it
+    /// shorter, or raise the limit that the message names.
     Expired,
     /// The server did not answer, and the command may have been carried out. Call
     /// [`crate::Client::outcome`] with [`Error::transaction`] before anything is run again; outside
