@@ -14,6 +14,7 @@
 //! - [`backup`]: all items in a file, as of one moment.
 //! - [`sim`]: whole clusters simulated on one thread.
 
+mod backoff;
 pub mod backup;
 pub mod client;
 pub mod cluster;

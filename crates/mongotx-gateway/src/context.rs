@@ -137,7 +137,8 @@ impl Context {
         });
     }
 
-    /// Another member is to be the primary from now on.
+    /// Leaves the replica set that this gateway shows itself as a member of: another member is the
+    /// primary from now on.
     pub(crate) async fn leave_set(&self) {
         if let Some(members) = &self.members {
             members.leave(&self.upstream, &self.options.client.tx_database).await;

@@ -132,8 +132,8 @@ pub struct Refusal {
 }
 
 impl Refusal {
-    /// The refusal that an answer is, if it is one. An answer without a readable `ok` counts as
-    /// one.
+    /// The server's refusal of a command, if this answer is one. An answer without a readable `ok`
+    /// counts as a refusal.
     pub fn of(answer: &RawDocument) -> Option<Self> {
         let ok = answer.get("ok").ok().flatten();
         let is_one = |ok: bson::RawBsonRef<'_>| {

@@ -1,4 +1,8 @@
 //! Connections to one server, opened when they are needed, and kept for the next commands.
+//!
+//! A caller has a connection to itself ([`Lent`]) and gives it back by dropping it, or says that it
+//! cannot be used again ([`Lent::discard`]). Callers beyond the limit wait their turn, for a
+//! bounded time. What is said over a connection is in `connection/`.
 
 use std::{
     ops::{Deref, DerefMut},

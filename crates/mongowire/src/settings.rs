@@ -1,4 +1,7 @@
-//! Address of a server, and the options of connections to it.
+//! Address of a server, and the options of connections to it: TLS, login, time limits, the
+//! versioned API. They are taken from the driver's options where connections of this crate can do
+//! the same; [`Settings::of_driver`] answers `None` where they cannot, and the driver's own have to
+//! be used.
 
 use std::{
     fmt,

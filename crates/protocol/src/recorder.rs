@@ -152,13 +152,13 @@ impl Recorder {
         }
     }
 
-    /// Returns true if a decision about it is under way. Then the server may know more than the
-    /// owner: others may have read it.
+    /// Returns true if a decision about this transaction is under way. Then the server may know the
+    /// outcome before the owner does, and other clients may have read it.
     pub fn is_being_decided(&self, seq: Seq) -> bool {
         self.under_way().any(|write| write.decides.contains(&seq))
     }
 
-    /// The writes that may have been applied without its being known.
+    /// The writes that the server may have applied without the owner's knowledge.
     fn under_way(&self) -> impl Iterator<Item = &RecordWrite> {
         self.in_flight.iter().chain(&self.unanswered)
     }

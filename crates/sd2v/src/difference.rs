@@ -38,8 +38,8 @@ impl Difference {
         doc! {"updatedFields": self.updated.clone(), "removedFields": &self.removed, "truncatedArrays": truncated}
     }
 
-    /// # Errors
-    /// `None` for what is no description.
+    /// Reads a description of changes, in the form that [`Difference::to_document`] writes. `None`:
+    /// the document has another form.
     pub fn from_document(description: &Document) -> Option<Self> {
         let updated = description.get_document("updatedFields").ok()?.clone();
         let removed = description.get_array("removedFields").ok()?.iter();

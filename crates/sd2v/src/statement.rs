@@ -365,8 +365,9 @@ pub fn undo_unlock(query: Document, writers: &[Decided]) -> RepairStatement {
     RepairStatement(doc! {"q": q, "u": drop, "multi": true})
 }
 
-/// Undoes inserts. What has neither an unsafe version nor was removed is none: it may be an
-/// application's.
+/// Undoes inserts of these writers, by deleting the documents. A document that has neither an
+/// unsafe version nor the mark of a removal stays: it may be an application's, which happens to
+/// have fields of these names.
 pub fn undo_delete(query: Document, writers: &[Decided]) -> RepairStatement {
     let whole = doc! {"$or": [{UNSAFE: {"$exists": true}}, {REMOVE: true}]};
     let held = held_of(query, &ids_of(writers), Held::With(INSERT), FoundBy::Lock);

@@ -1,4 +1,7 @@
-//! The file of a backup, piece by piece.
+//! The file of a backup, piece by piece: a heading, pieces with items, and an end that counts them.
+//! Each piece has a checksum, so that a file that was cut or changed is noticed wherever it was.
+//!
+//! Nothing here knows servers: what is written and restored is chosen in `mod.rs`.
 
 use std::io::{self, Read, Write};
 

@@ -25,7 +25,6 @@
 
 mod ask_again;
 mod asynchronous;
-mod backoff;
 mod blocking;
 mod cache;
 mod call;

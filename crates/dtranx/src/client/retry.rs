@@ -7,11 +7,13 @@
 
 use std::time::{Duration, Instant};
 
-use super::backoff::Backoff;
 use super::state::{CurrentItems, Earlier};
 use super::{ClientOptions, Error};
+use crate::backoff::Backoff;
 use crate::core::{Advice, Refusal, TranxId};
 
+/// Pauses before another attempt, the first and the longest (the retry rules of section 3.2).
+const PAUSE: (Duration, Duration) = (Duration::from_micros(500), Duration::from_millis(200));
 /// Immediate restarts before restarts wait too: the holder of the lock is slow.
 const IMMEDIATE_RESTARTS: u32 = 3;
 
@@ -40,7 +42,7 @@ impl Retry {
             since: Instant::now(),
             limit: options.attempts.max(1),
             until: Instant::now() + Duration::from_millis(options.transact_ms),
-            backoff: Backoff::new(),
+            backoff: Backoff::new(PAUSE.0, PAUSE.1),
         }
     }
 
@@ -58,7 +60,7 @@ impl Retry {
         // Locks are kept for this transaction: others wait for them.
         let is_kept = kept(&refusal).is_some();
         let waits = advice == Advice::RetryLater || self.attempts > IMMEDIATE_RESTARTS && !is_kept;
-        let wait = if waits { self.backoff.next() } else { Duration::ZERO };
+        let wait = if waits { self.backoff.next_by_chance() } else { Duration::ZERO };
         if self.attempts >= self.limit || Instant::now() + wait >= self.until {
             return Next::GiveUp(Error::GivenUp { attempts: self.attempts, last: refusal });
         }

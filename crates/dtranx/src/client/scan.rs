@@ -28,6 +28,8 @@ pub(super) struct Round {
 }
 
 impl Scan {
+    /// A scan in a transaction, of `limit` items at most.
+    ///
     /// # Errors
     /// `limit` is 0 or beyond what a transaction may hold.
     pub(super) fn new(range: KeyRange, limit: usize) -> Result<Self> {

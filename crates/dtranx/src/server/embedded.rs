@@ -1,4 +1,6 @@
 //! The engine of a server within a program, without sockets: requests go straight into the queues.
+//! It is a cluster of one server. [`Embedded::client`] makes clients that behave as those over the
+//! network (`client/`); a stage of its own answers them in the place of the network's.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddr;

@@ -1,4 +1,9 @@
-//! Puts a server together: queues, stages, threads.
+//! Puts a server together: recovers its node, makes the queues between the stages, gives each stage
+//! the ends that it needs, and starts the threads.
+//!
+//! What a stage does is in its file in `stages/`; the order in which events pass them is drawn in
+//! the header of the folder `server`. The stage with the connections is made by the caller
+//! ([`start`]'s `port`): one with sockets (`network/`), or one within a program (`embedded.rs`).
 
 use std::sync::Arc;
 use std::time::Instant;

@@ -140,7 +140,7 @@ impl Identity {
         Self::read(config, path, &text)
     }
 
-    /// Reads whose data are in a folder that may be damaged.
+    /// Reads which store and server the data in a folder belong to, which may be damaged.
     ///
     /// # Errors
     /// They are the data of something else than the configuration says.

@@ -1,4 +1,8 @@
 //! `aggregate` with `$changeStream`: streams of the events that committed transactions leave.
+//!
+//! Here the command is read, and its options are checked; batches come from `changes/`, which turns
+//! the library's events into those of MongoDB. Collections that are not watched have no events and
+//! are refused ([`check_watched`]).
 
 use std::time::{Duration, Instant};
 

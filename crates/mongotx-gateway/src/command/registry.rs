@@ -1,4 +1,6 @@
-//! Rows of the table of commands (`table` has them), and the look-up of a row by a command's name.
+//! The type of a row of the table of commands, and the look-up of a row by a command's name. The
+//! rows themselves are in `table.rs`, whose header explains them; the privilege that a command
+//! needs is in `access/`.
 
 use std::{collections::HashMap, sync::Arc};
 

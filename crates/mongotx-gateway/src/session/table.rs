@@ -17,9 +17,10 @@ use crate::{
     failure::{Answer, Failure, codes},
 };
 
-/// Sessions that make room at a time: one in so many. Looking for them costs a look at all.
+/// Part of the sessions that are removed together when the table is full: one in so many. To find
+/// them, all sessions are looked at.
 const EVICTED_PART: usize = 16;
-/// One user may have one part of the sessions in so many.
+/// Part of the table's sessions that one user may have: one in so many.
 const USER_PART: usize = 2;
 
 /// Limits of the table.

@@ -1,4 +1,9 @@
-//! Questions about clients and locked documents, repairs, sweeps and checkpoints: for tools.
+//! Calls for tools such as `mongotx ls` and `doctor`: questions about clients and locked documents,
+//! repairs, sweeps and checkpoints. Applications need none of them.
+//!
+//! Each call asks the server anew and changes only what its name says. What is repaired, and when,
+//! is decided in `coordinator/finishing/repairs.rs` and `coordinator/cleaning`; this file turns
+//! their answers into public types.
 
 use std::time::Duration;
 

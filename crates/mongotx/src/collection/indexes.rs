@@ -1,4 +1,6 @@
-//! Indexes of a collection. What MongoTx adds to them is not listed.
+//! Indexes of a collection: making, dropping and listing them, and [`IndexModel`], the description
+//! of one. What MongoTx adds to an index (mirrors, the slot) is neither given nor listed: it is
+//! made and read by `coordinator/schema`, in the forms of `sd2v::index`.
 
 use std::time::Duration;
 

@@ -158,7 +158,7 @@ impl Rename {
                 Ok(_) => {}
                 Err(refused) if refused.is_frozen() => return Ok(Frozen::Locked),
                 Err(refused) if refused.code() == Some(OTHER_NAME) => {
-                    let message = format!("{ns} is being renamed by somebody else: {refused}");
+                    let message = format!("{ns} is being renamed by another client: {refused}");
                     return Err(Error::new(ErrorKind::Conflict, message));
                 }
                 Err(refused) => return Err(refused),

@@ -85,7 +85,7 @@ impl Expiries {
         }
         let Some(gone) = self.first_gone(me, ns, some).await? else { return Ok(()) };
         let message = format!(
-            "the document {{_id: {gone}}} of {ns} is gone: it had expired when the transaction locked it, and the server has removed it since, or somebody who does not use MongoTx has"
+            "the document {{_id: {gone}}} of {ns} is gone: it had expired when the transaction locked it, and the server has removed it since, or a program that does not use MongoTx has"
         );
         Err(Error::new(ErrorKind::Conflict, message))
     }

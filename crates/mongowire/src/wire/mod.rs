@@ -136,7 +136,8 @@ pub struct Incoming {
 /// Reads a message.
 ///
 /// # Errors
-/// What the connection has to be closed for. What is to be answered is in [`Incoming::request`].
+/// The message breaks the protocol, and the connection has to be closed. An error that is answered,
+/// and leaves the connection open, is in [`Incoming::request`].
 pub fn decode(header: &Header, payload: &[u8]) -> Result<Incoming, WireError> {
     match header.op_code {
         OpCode::Compressed => {

@@ -1,4 +1,10 @@
 //! The stored forms of an index, and the application's index read back from them.
+//!
+//! An index of the application is up to three on the server: the index itself (a unique one with
+//! the slot as its last field), its mirror on the unsafe versions, and the one by which documents
+//! expire. [`plan_creation`] says which are made; [`Index`] is what a list of the server's indexes
+//! is read as. When they are made and dropped is decided by the library (`coordinator/schema`); how
+//! values of a unique index are compared is in `unique.rs`.
 
 use bson::{Bson, Document, doc};
 

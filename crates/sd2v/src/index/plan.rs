@@ -47,7 +47,7 @@ fn show_name(name: &mut Bson) {
     }
 }
 
-/// A bound of a count is a key within the bounds.
+/// Removes `_slot` from a key, and from the keys that are the bounds of a count.
 fn drop_slot(key: &mut Document) {
     key.remove(SLOT);
     for field in ["startKey", "endKey"] {

@@ -37,7 +37,8 @@ impl Unique {
         }
     }
 
-    /// Every field that decides what it holds of a document.
+    /// Every field that decides which keys the index has of a document: those of the key, and those
+    /// of the partial filter.
     pub fn fields(&self) -> Vec<&str> {
         let mut fields: Vec<&str> = self.key.keys().map(String::as_str).collect();
         if let Some(partial) = &self.partial {

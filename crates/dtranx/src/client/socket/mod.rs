@@ -20,6 +20,7 @@ use std::time::{Duration, Instant};
 use self::meet::{Met, is_timeout, meet};
 use self::state::{FirstCopy, Over, State, Waiting};
 use super::{Answer, Done, Link, Ticket};
+use crate::backoff::Backoff;
 use crate::cluster::{Cluster, MapId, Server};
 use crate::core::ServerId;
 use crate::wire::{Ask, Caller, Hello, Response, Secret, Welcome, WireError, decode, next_frame};
@@ -195,7 +196,7 @@ impl Shared {
     }
 
     fn keep_connected(&self) {
-        let mut retry = FIRST_RETRY;
+        let mut retry = Backoff::new(FIRST_RETRY, LAST_RETRY);
         while !self.is_over() {
             let name = self.lock().name;
             let (cluster, from) = (self.cluster.clone(), Caller::Client(name));
@@ -203,7 +204,7 @@ impl Shared {
             match meet(self.address, &hello, self.secret.as_ref(), Duration::ZERO) {
                 Ok(met) => {
                     if let Some((stream, rest)) = self.welcomed(met) {
-                        retry = FIRST_RETRY;
+                        retry.restart();
                         let error = self.read(&stream, rest);
                         self.lost(error);
                     }
@@ -214,9 +215,8 @@ impl Shared {
             if self.lock().fatal.is_some() {
                 break;
             }
-            thread::sleep(retry);
+            thread::sleep(retry.next());
             self.rest();
-            retry = (retry * 2).min(LAST_RETRY);
         }
         let waiting = std::mem::take(&mut self.lock().waiting);
         waiting.into_iter().for_each(|(id, waiting)| waiting.over(id, "the client has ended").tell());

@@ -2,13 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use mio::Token;
 
+use crate::backoff::Backoff;
 use crate::core::ServerId;
 
-const FIRST_RETRY_MS: u64 = 20;
-const LAST_RETRY_MS: u64 = 1000;
+/// Pauses before a server is called again, the first and the longest.
+const RETRY: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
 
 /// A server that is to be connected.
 pub(super) struct Peer {
@@ -16,7 +18,7 @@ pub(super) struct Peer {
     pub(super) token: Option<Token>,
     pub(super) is_welcome: bool,
     call_at_ms: u64,
-    retry_ms: u64,
+    backoff: Backoff,
 }
 
 #[derive(Default)]
@@ -26,7 +28,8 @@ pub(super) struct Peers {
 
 impl Peers {
     pub(super) fn add(&mut self, server: ServerId, address: SocketAddr) {
-        let peer = Peer { address, token: None, is_welcome: false, call_at_ms: 0, retry_ms: FIRST_RETRY_MS };
+        let backoff = Backoff::new(RETRY.0, RETRY.1);
+        let peer = Peer { address, token: None, is_welcome: false, call_at_ms: 0, backoff };
         self.peers.insert(server, peer);
     }
 
@@ -63,7 +66,7 @@ impl Peers {
     pub(super) fn welcomed(&mut self, server: ServerId) {
         if let Some(peer) = self.peers.get_mut(&server) {
             peer.is_welcome = true;
-            peer.retry_ms = FIRST_RETRY_MS;
+            peer.backoff.restart();
         }
     }
 
@@ -72,8 +75,7 @@ impl Peers {
         if let Some(peer) = self.peers.get_mut(&server) {
             peer.token = None;
             peer.is_welcome = false;
-            peer.call_at_ms = now_ms + peer.retry_ms;
-            peer.retry_ms = (peer.retry_ms * 2).min(LAST_RETRY_MS);
+            peer.call_at_ms = now_ms + peer.backoff.next().as_millis() as u64;
         }
     }
 }

@@ -1,4 +1,9 @@
-//! Keeps what was read until it is written: on a disk, because it may be larger than the memory.
+//! Keeps what was read of a damaged server until the new file is written: on a disk, because it may
+//! be larger than the memory.
+//!
+//! A storage of the engine in a folder of its own, with a part for each kind of content: committed
+//! writes, transactions that are ready, items. It decides nothing: which item counts is decided in
+//! `sort.rs`. The folder is removed with the value.
 
 use std::cell::Cell;
 use std::fs;

@@ -129,11 +129,11 @@ pub(crate) async fn run_overhead(args: &OverheadArgs) -> Result<(), BenchError> 
         if args.idle_connections > 0 {
             findings.memory = idle::measure(&server.uri, args.idle_connections).await?;
         }
-        on_one_server(args, &server, &alone, &progress, &mut findings).await?;
+        on_one_server(args, &server, "standalone server", &alone, &progress, &mut findings).await?;
     }
     if !on_set.is_empty() {
         let server = Bench::open("--replica-uri", args.replica_uri.as_deref(), Deployment::ReplicaSet(1)).await?;
-        on_one_server(args, &server, &on_set, &progress, &mut findings).await?;
+        on_one_server(args, &server, "replica set", &on_set, &progress, &mut findings).await?;
     }
     progress.finish_and_clear();
     if let Some(file) = &args.json {
@@ -146,10 +146,11 @@ pub(crate) async fn run_overhead(args: &OverheadArgs) -> Result<(), BenchError> 
     Ok(())
 }
 
-/// Measures on one server: steps 2 and 3.
+/// Measures on one server: steps 2 and 3. `kind`: the kind of server, for readers.
 async fn on_one_server(
     args: &OverheadArgs,
     server: &Bench,
+    kind: &str,
     operations: &[Operation],
     progress: &ProgressBar,
     findings: &mut Findings,
@@ -172,7 +173,7 @@ async fn on_one_server(
         sides.close().await;
         server.admin.database(&db).drop().await?;
     }
-    findings.memory.push(Memory::of(&gateway, "after all that was measured", 0)?);
+    findings.memory.push(Memory::of(&gateway, &format!("after all on the {kind}"), 0)?);
     gateway.end().await?;
     proxy.end().await?;
     Ok(drop_record_database(&server.admin, &format!("{db}_tx")).await?)

@@ -15,10 +15,15 @@ pub(super) struct Read {
 /// Beginning of a line about a missing measurement.
 pub(super) const MISSING: &str = "Not measured: ";
 
-/// Reads a report. A line that is no table's and comes after one is a note of that table.
+/// Reads a report. A line that is no table's and comes after one is a note of that table. An empty
+/// line ends a table: another one may follow without a title.
 pub(super) fn read(text: &str) -> Read {
     let (mut read, mut title, mut is_in_table) = (Read::default(), String::new(), false);
-    for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
+    for line in text.lines().map(str::trim) {
+        if line.is_empty() {
+            is_in_table = false;
+            continue;
+        }
         if let Some(cells) = cells(line) {
             if !is_in_table {
                 let columns = cells.iter().map(|head| Column::text(head.clone())).collect();
@@ -94,5 +99,15 @@ mod tests {
         assert_eq!((table.title.as_str(), table.columns[0].head.as_str()), ("(d) Beside", ""));
         assert!(table.columns[1].number && !table.columns[0].number && table.notes.is_empty());
         assert_eq!(table.rows, [Row::from(vec!["etcd".to_owned(), "7".to_owned()])]);
+    }
+
+    #[test]
+    fn tables_with_nothing_but_an_empty_line_between_them_are_two() {
+        let found = read("## Twice\n\n| a | b |\n| --- | ---: |\n| x | 1 |\n\n| second |\n| ---: |\n| 1 |\n| 2 |\n");
+        let shape = |table: &Table| (table.title.clone(), table.columns.len(), table.rows.len());
+        assert_eq!(
+            found.tables.iter().map(shape).collect::<Vec<_>>(),
+            [("Twice".to_owned(), 2, 1), (String::new(), 1, 2)]
+        );
     }
 }

@@ -1,4 +1,8 @@
 //! A command that is part of a transaction: a statement, or its end.
+//!
+//! What the transaction's number means, whether it begins one, repeats a command or is refused, is
+//! decided by `session/`; here the library's session is begun, handed to the handler, and committed
+//! or rolled back. Commands outside transactions are in the other files of this folder.
 
 use std::{
     sync::Arc,

@@ -86,7 +86,7 @@ impl Trust {
     }
 }
 
-/// A trial under way: the caller may be interrupted.
+/// Marks a trial as under way. Dropping it ends the mark, also where the caller is interrupted.
 struct Asking<'a>(&'a AtomicBool);
 
 impl Drop for Asking<'_> {

@@ -59,7 +59,7 @@ pub(crate) struct RecordScan {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Closed {
     records: HashMap<ClientId, ClosedRecord>,
-    /// A moment by which a look had found over every notice that is known to be.
+    /// A moment by which looks had found all these notices to be over.
     over_since: Option<Moment>,
     /// True if notices that are over were too many to be remembered.
     is_full: bool,

@@ -215,12 +215,14 @@ impl Quiet {
     }
 }
 
-/// Of what quiet in its record a transaction that is to be decided has heard.
+/// The quiets that a transaction knows when it is to be decided. Another one in its client's record
+/// holds its decision back.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Heard {
-    /// Of any quiet: nothing that it has read has to be validated again.
+    /// Every quiet counts as known: nothing that the transaction has read has to be validated
+    /// again.
     Any,
-    /// These were over when its validation began, or are its own.
+    /// The quiets of these names, which were over when its validation began, or are its own.
     These(Vec<ObjectId>),
 }
 

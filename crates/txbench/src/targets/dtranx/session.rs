@@ -1,4 +1,7 @@
-//! A client's operations, in its transaction or each in one of its own.
+//! A client's operations on keys of DTranx, in its transaction or each in one of its own.
+//!
+//! A document is the value of a key made of its database, collection and `_id`, so only filters by
+//! `_id` are carried out (`filter.rs`); others are refused as unsupported.
 
 use std::time::Instant;
 

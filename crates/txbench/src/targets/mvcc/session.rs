@@ -1,4 +1,8 @@
-//! A client's operations, in its transaction or each in one of its own.
+//! A client's operations on versions of documents, in its transaction or each in one of its own.
+//!
+//! An operation outside a transaction begins one, and commits it with its answer. Reading at the
+//! transaction's time is in `reading.rs`, writing in `writing.rs`, the commit in `commit.rs`,
+//! the collections in `store.rs`.
 
 use std::{collections::HashSet, sync::Arc, time::Instant};
 

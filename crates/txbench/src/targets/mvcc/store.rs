@@ -113,8 +113,8 @@ impl Store {
         Ok(())
     }
 
-    /// The outcome of a lock's transaction, given primaries; `None` where it has just been decided
-    /// otherwise.
+    /// The outcome of the transaction that has the lock, by the primaries that were found; `None`:
+    /// it was decided between two reads, so that they have to be read again.
     async fn outcome(
         &self,
         collection: &str,

@@ -131,7 +131,8 @@ pub(super) enum Next {
 
 pub(super) struct Backlog {
     delay: Duration,
-    /// Rivals have met what waited here: until then nothing waits.
+    /// Time until which documents are finished at once and none waits: rivals have met some that
+    /// waited.
     eager_until: Option<Instant>,
     /// Time of the last look whether rivals have met what waits.
     looked: Option<Instant>,

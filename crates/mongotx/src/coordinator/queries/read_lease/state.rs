@@ -1,4 +1,6 @@
-//! The lease as the client knows it, and the rules about it. Sends nothing.
+//! The lease as the client knows it, and the rules about it: when it is held, which permits it
+//! gives, and whether the answer to a permitted query is to be believed. Sends nothing, and knows
+//! no server: the task that renews the lease is in `keeper.rs`, its commands in `stored.rs`.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},

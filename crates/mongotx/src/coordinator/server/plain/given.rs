@@ -1,4 +1,6 @@
-//! Memory of a client's notices, and of its plain writes.
+//! Memory of a client's notices, and of its plain writes: which collections the next notice names,
+//! whether a write needs one, and which notices are over. Sends nothing; the commands are in
+//! `plain.rs`, the content of a notice in `stamps/notice.rs`.
 
 use std::{
     collections::{BTreeSet, HashMap},
