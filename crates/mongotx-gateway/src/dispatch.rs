@@ -13,7 +13,7 @@ use crate::{
     access,
     activity::shape,
     command::{
-        self, Arrived, Known, Route,
+        self, Arrived, NamedCommand, Route,
         point_read::{self, PointRead},
         point_write::{self, PointWrite},
     },
@@ -65,7 +65,7 @@ async fn run_quickly(
     context: &Context,
     connection: &Connection,
     request: &Request,
-    known: Option<Known>,
+    known: Option<NamedCommand>,
 ) -> Option<Reply> {
     let may_fail = context.options.has_test_commands() && !context.tx.fail_points.are_off();
     let is_allowed = || !may_fail && check(context, connection, request, known).is_ok();
@@ -86,7 +86,7 @@ fn check(
     context: &Context,
     connection: &Connection,
     request: &Request,
-    known: Option<Known>,
+    known: Option<NamedCommand>,
 ) -> Result<(), CommandError> {
     // Unknown commands are rejected, whoever sends them.
     let (Some(known), Some(users)) = (known, &context.users) else { return Ok(()) };
@@ -137,7 +137,7 @@ async fn check_and_run(
     context: &Context,
     connection: &Connection,
     request: &Arc<Request>,
-    known: Option<Known>,
+    known: Option<NamedCommand>,
 ) -> Reply {
     if let Err(refused) = check(context, connection, request, known) {
         return refused.into();
@@ -157,7 +157,7 @@ async fn fail(
     context: &Context,
     connection: &Connection,
     request: &Arc<Request>,
-    known: Option<Known>,
+    known: Option<NamedCommand>,
     hit: Hit,
 ) -> Reply {
     if let Some(block) = hit.block {
@@ -181,8 +181,13 @@ async fn fail(
     reply.into()
 }
 
-async fn carry_out(context: &Context, connection: &Connection, request: &Arc<Request>, known: Option<Known>) -> Reply {
-    let Some(Known { command, .. }) = known else {
+async fn carry_out(
+    context: &Context,
+    connection: &Connection,
+    request: &Arc<Request>,
+    known: Option<NamedCommand>,
+) -> Reply {
+    let Some(NamedCommand { command, .. }) = known else {
         return CommandError::new(code::COMMAND_NOT_FOUND, format!("no such command: '{}'", request.name())).into();
     };
     if let Err(failure) = command::check_said(command, request) {

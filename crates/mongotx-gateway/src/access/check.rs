@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use bson::Document;
 
 use super::{
-    needs::{Access, Asked, BYPASS_VALIDATION},
+    needs::{Access, BYPASS_VALIDATION, CommandToCheck},
     user::User,
 };
 use crate::{
@@ -42,7 +42,7 @@ pub(crate) fn check(
     refuse_twice(request)?;
     // Only these look at more than the command's own field, and only of the body.
     let command = if access.is_inside() { request.to_document()? } else { named(request) };
-    let demands = Asked { access, name, database, own, access_of }.demands(&command);
+    let demands = CommandToCheck { access, name, database, own, access_of }.demands(&command);
     match demands.iter().find(|demand| !user.may(demand.need, &demand.database)) {
         None => Ok(()),
         Some(demand) => unauthorized(format!("not authorized on {} to execute command {name}", demand.database)),

@@ -63,7 +63,7 @@ impl Access {
 
 /// A command whose privileges are wanted: its rule from the table, and the name that it was sent
 /// with.
-pub(super) struct Asked<'a> {
+pub(super) struct CommandToCheck<'a> {
     pub(super) access: Access,
     pub(super) name: &'a str,
     pub(super) database: &'a str,
@@ -73,7 +73,7 @@ pub(super) struct Asked<'a> {
     pub(super) access_of: fn(&str) -> Access,
 }
 
-impl Asked<'_> {
+impl CommandToCheck<'_> {
     /// The demands of a command; `command` has the fields that its [`Access`] is about.
     pub(super) fn demands(&self, command: &Document) -> Vec<Demand> {
         let mut demands = Demands::on(self.database);
@@ -155,7 +155,7 @@ mod tests {
 
     fn needs(command: Document) -> Vec<(Need, String)> {
         let name = command.keys().next().cloned().unwrap_or_default();
-        let asked = Asked { access: access_of(&name), name: &name, database: "d", own: "own", access_of };
+        let asked = CommandToCheck { access: access_of(&name), name: &name, database: "d", own: "own", access_of };
         asked.demands(&command).into_iter().map(|demand| (demand.need, demand.database)).collect()
     }
 
@@ -221,7 +221,7 @@ mod tests {
         ] {
             assert_eq!(needs(command.clone()), wanted, "{command}");
         }
-        let asked = Asked { access: Access::On(Read), name: "find", database: "own", own: "own", access_of };
+        let asked = CommandToCheck { access: Access::On(Read), name: "find", database: "own", own: "own", access_of };
         assert_eq!(asked.demands(&doc! {"find": "c"})[0].need, Need::Root);
     }
 }

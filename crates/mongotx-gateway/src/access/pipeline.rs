@@ -141,20 +141,22 @@ mod tests {
 
     use super::*;
     use crate::{
-        access::needs::{Access, Asked},
+        access::needs::{Access, CommandToCheck},
         command::access_of,
     };
 
     fn needs(stage: Document) -> Vec<(Need, String)> {
         let command = doc! {"aggregate": "c", "pipeline": [{"$match": {}}, stage], "cursor": {}};
-        let asked = Asked { access: Access::Pipeline, name: "aggregate", database: "d", own: "own", access_of };
+        let asked =
+            CommandToCheck { access: Access::Pipeline, name: "aggregate", database: "d", own: "own", access_of };
         // The first one is for the collection itself.
         asked.demands(&command).into_iter().skip(1).map(|demand| (demand.need, demand.database)).collect()
     }
 
     #[test]
     fn the_own_operations_need_nothing_and_those_of_others_to_be_a_monitor() {
-        let asked = Asked { access: Access::Pipeline, name: "aggregate", database: "admin", own: "own", access_of };
+        let asked =
+            CommandToCheck { access: Access::Pipeline, name: "aggregate", database: "admin", own: "own", access_of };
         let needs = |stages: Vec<Document>| {
             let demanded = asked.demands(&doc! {"aggregate": 1, "pipeline": stages, "cursor": {}});
             demanded.into_iter().map(|demand| demand.need).collect::<Vec<_>>()

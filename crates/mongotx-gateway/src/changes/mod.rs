@@ -57,7 +57,7 @@ pub(crate) enum Start {
 
 /// The options of a stream, as its client has given them.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Asked {
+pub(crate) struct StreamOptions {
     pub(crate) scope: Scope,
     pub(crate) after: Image,
     pub(crate) before: Image,

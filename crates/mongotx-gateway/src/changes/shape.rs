@@ -5,7 +5,7 @@ use bson::{Bson, Document};
 use mongotx::Event;
 
 use super::{
-    Asked, Image, Scope,
+    Image, Scope, StreamOptions,
     token::{Kind, Token},
 };
 use crate::failure::{Answer, Failure, NOT_RESUMABLE_CHANGE_STREAM_ERROR, codes};
@@ -40,7 +40,7 @@ fn renamed_to(event: &Document, db: &str, coll: &str) -> bool {
 ///
 /// # Errors
 /// 47 where a version is required that was not kept.
-pub(super) fn shaped(asked: &Asked, event: &Event) -> Answer<Document> {
+pub(super) fn shaped(asked: &StreamOptions, event: &Event) -> Answer<Document> {
     let mut content = event.document.clone();
     let kind = content.get_str("operationType").unwrap_or_default().to_owned();
     let token = Token { position: event.position, kind: Kind::Event };

@@ -13,7 +13,7 @@ use mongotx::{Client, Event, Position};
 use tokio::time::Instant;
 
 use super::{
-    Asked, Image, Start, shape,
+    Image, Start, StreamOptions, shape,
     token::{Kind, Token},
 };
 use crate::{
@@ -31,7 +31,7 @@ const BATCH_BYTES: usize = 16 * 1024 * 1024;
 
 /// An open change stream.
 pub(crate) struct ChangeStream {
-    asked: Arc<Asked>,
+    asked: Arc<StreamOptions>,
     /// Position behind all events that were read.
     position: Position,
     /// Events that are read and not delivered.
@@ -63,7 +63,7 @@ impl ChangeStream {
     /// # Errors
     /// 286 for events that were removed, 260 for a token of a stream that has ended, and the
     /// server's for stages that it refuses.
-    pub(crate) async fn open(asked: Asked, from: Sources<'_>) -> Answer<Self> {
+    pub(crate) async fn open(asked: StreamOptions, from: Sources<'_>) -> Answer<Self> {
         let changes = from.client.changes();
         let now = changes.now().await.map_err(failed)?;
         let (mut position, mut ready, mut is_over) = (now, VecDeque::new(), false);

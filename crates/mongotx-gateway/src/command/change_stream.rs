@@ -11,7 +11,7 @@ use mongotx::Namespace;
 
 use super::parts::{body::Body, call::Call, first_batch::First, read_concern::ReadLevel};
 use crate::{
-    changes::{Asked, ChangeStream, Delivery, Image, Scope, Sources, Start, Token},
+    changes::{ChangeStream, Delivery, Image, Scope, Sources, Start, StreamOptions, Token},
     cursor::{FIRST_BATCH, Open, Owner},
     failure::{Answer, Failure, codes},
     fields::Fields,
@@ -97,7 +97,7 @@ pub(super) async fn open(call: &Call<'_>, namespace: Namespace, is_database: boo
     if let Scope::Collection(watched) = &scope {
         check_watched(call, watched).await?;
     }
-    let asked = Asked { scope, after, before, start, stages, collation, variables };
+    let asked = StreamOptions { scope, after, before, start, stages, collation, variables };
     let mut stream = ChangeStream::open(asked, sources(call)).await?;
     let size = first.size.unwrap_or(FIRST_BATCH);
     let delivery = stream.batch(Some(size), tokio::time::Instant::now(), sources(call)).await?;

@@ -31,7 +31,7 @@ pub(super) async fn answer_current_op(call: &mut Call<'_>) -> Answer<Body> {
     fields.ignore(&["$truncateOps"]);
     let filter = fields.into_rest();
     let sees_all = call.user.is_none_or(User::may_monitor) && !own_only;
-    let shown = operations(call, Asked { sees_all, idle_connections, idle_transactions: true });
+    let shown = operations(call, CurrentOpOptions { sees_all, idle_connections, idle_transactions: true });
     let shown = if filter.is_empty() { shown } else { filtered(call.context, shown, filter).await? };
     Body::of(&doc! {"inprog": shown})
 }
@@ -45,7 +45,7 @@ pub(super) async fn answer_current_op(call: &mut Call<'_>) -> Answer<Body> {
 pub(super) fn put(call: &Call<'_>, of_database: bool, stages: &mut [Document]) -> Answer<()> {
     let Some(first) = stages.first_mut() else { return Ok(()) };
     let Some(options) = first.get(STAGE) else { return Ok(()) };
-    let asked = Asked::of(options)?;
+    let asked = CurrentOpOptions::of(options)?;
     if call.is_in_transaction() {
         let message = format!(
             "Operation not permitted in transaction :: caused by :: Aggregation stage {STAGE} cannot run within a multi-document \
@@ -63,13 +63,13 @@ pub(super) fn put(call: &Call<'_>, of_database: bool, stages: &mut [Document]) -
 
 /// Options of the command or stage.
 #[derive(Clone, Copy)]
-struct Asked {
+struct CurrentOpOptions {
     sees_all: bool,
     idle_connections: bool,
     idle_transactions: bool,
 }
 
-impl Asked {
+impl CurrentOpOptions {
     fn of(options: &Bson) -> Answer<Self> {
         let Bson::Document(options) = options else {
             let found = type_name(options);
@@ -94,8 +94,8 @@ fn documents(operations: Vec<Bson>) -> Document {
     doc! {"$documents": {"$literal": operations}}
 }
 
-fn operations(call: &Call<'_>, asked: Asked) -> Vec<Bson> {
-    let Asked { sees_all, idle_connections, idle_transactions } = asked;
+fn operations(call: &Call<'_>, asked: CurrentOpOptions) -> Vec<Bson> {
+    let CurrentOpOptions { sees_all, idle_connections, idle_transactions } = asked;
     let user = (!sees_all).then(|| call.user_digest()).filter(|user| !user.is_empty());
     let found = look(&call.context.tx, Wanted { user, idle_connections, idle_transactions, most: MOST });
     let (mut shown, mut bytes) = (Vec::new(), 0);

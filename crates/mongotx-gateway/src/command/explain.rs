@@ -11,7 +11,7 @@ use super::{
         generic::Generic,
         plan::{Explain, answer, check_level},
     },
-    registry::Known,
+    registry::NamedCommand,
 };
 use crate::{
     api::API_FIELDS,
@@ -20,10 +20,10 @@ use crate::{
 };
 
 /// `look_up`: the command of a name.
-pub(super) async fn answer_explain(call: &mut Call<'_>, look_up: fn(&str) -> Option<Known>) -> Answer<Body> {
+pub(super) async fn answer_explain(call: &mut Call<'_>, look_up: fn(&str) -> Option<NamedCommand>) -> Answer<Body> {
     check_level(call.name, call.generic.read.level)?;
     let (name, inner, verbosity) = parse(std::mem::take(&mut call.body))?;
-    let Some(Known { command, .. }) = look_up(&name) else { return Err(unknown(&name)) };
+    let Some(NamedCommand { command, .. }) = look_up(&name) else { return Err(unknown(&name)) };
     call.generic.api.check_fields(command.api, &name, &inner)?;
     call.generic.api.check_pipeline(inner.get("pipeline"))?;
     let plan = match command.explain {

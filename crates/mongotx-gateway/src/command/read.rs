@@ -6,7 +6,7 @@ use bson::Document;
 use super::{
     explain,
     parts::{generic::Generic, read_concern::ReadLevels},
-    registry::{Known, Parse},
+    registry::{NamedCommand, Parse},
     table::look_up,
 };
 use crate::{
@@ -51,7 +51,7 @@ fn read_body(name: &str, mut body: Document) -> Answer<()> {
     read_own(known, name, body)
 }
 
-fn read_own(known: Option<Known>, name: &str, mut body: Document) -> Answer<()> {
+fn read_own(known: Option<NamedCommand>, name: &str, mut body: Document) -> Answer<()> {
     match known.map_or(Parse::Nothing, |known| known.command.parse) {
         Parse::Nothing => Ok(()),
         Parse::Whole(parse) => parse(name, body),
@@ -64,7 +64,7 @@ fn read_own(known: Option<Known>, name: &str, mut body: Document) -> Answer<()> 
             Generic::take(&mut inner)?;
             match look_up(&name) {
                 // Once: an explained command may not be another `explain`.
-                Some(Known { command, .. }) if matches!(command.parse, Parse::Another) => Ok(()),
+                Some(NamedCommand { command, .. }) if matches!(command.parse, Parse::Another) => Ok(()),
                 known => read_own(known, &name, inner),
             }
         }

@@ -234,7 +234,7 @@ impl Command {
 
 /// A command of the table, under the name that the client has sent.
 #[derive(Clone, Copy)]
-pub(crate) struct Known {
+pub(crate) struct NamedCommand {
     /// One of its names, as the table has it: for metrics.
     pub(crate) name: &'static str,
     pub(crate) command: &'static Command,
@@ -242,17 +242,18 @@ pub(crate) struct Known {
 
 /// The rows by their names.
 pub(super) struct Registry {
-    by_name: HashMap<&'static str, Known>,
+    by_name: HashMap<&'static str, NamedCommand>,
 }
 
 impl Registry {
     pub(super) fn of(rows: &'static [Command]) -> Self {
-        let known = |command: &'static Command| command.names.iter().map(move |name| (*name, Known { name, command }));
+        let known =
+            |command: &'static Command| command.names.iter().map(move |name| (*name, NamedCommand { name, command }));
         Self { by_name: rows.iter().flat_map(known).collect() }
     }
 
     /// The command of this name. Names are spelled as MongoDB spells them.
-    pub(super) fn find(&self, name: &str) -> Option<Known> {
+    pub(super) fn find(&self, name: &str) -> Option<NamedCommand> {
         self.by_name.get(name).copied()
     }
 

@@ -18,7 +18,7 @@ use super::{
         plan::Explain,
         read_concern::ReadLevels::{Heedless, Linearizable, OneMoment},
     },
-    registry::{Command, Known, Local, Registry, Route, Run},
+    registry::{Command, Local, NamedCommand, Registry, Route, Run},
     run::{self, Handler},
     server_status, sessions, update,
 };
@@ -331,7 +331,7 @@ static ROWS: &[Command] = &[
 static COMMANDS: LazyLock<Registry> = LazyLock::new(|| Registry::of(ROWS));
 
 /// The command of this name, spelled as MongoDB spells it. `None`: there is none.
-pub(crate) fn look_up(name: &str) -> Option<Known> {
+pub(crate) fn look_up(name: &str) -> Option<NamedCommand> {
     COMMANDS.find(name)
 }
 

@@ -48,14 +48,14 @@ pub(crate) struct Work {
     pub(crate) attempts: Attempts,
     pub(crate) retry: Retry,
     /// The session's record as this gateway has written it, where retryable writes are durable.
-    pub(crate) known: Option<Known>,
+    pub(crate) known: Option<RecordVersion>,
     /// The number of a transaction that was rolled back because it was open for too long.
     pub(crate) overdue: Option<i64>,
 }
 
 /// A record of retryable writes, by what changes whenever it is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Known {
+pub(crate) struct RecordVersion {
     pub(crate) number: i64,
     pub(crate) version: i64,
 }

@@ -32,7 +32,7 @@ use crate::{
         },
         locking::{
             change::Change,
-            found::{Asked, Found, Place},
+            found::{Found, NeededAnswer, Place},
             shown::Shown,
             target::Target,
         },
@@ -280,7 +280,7 @@ async fn free_one(
         Some(_) => validated::first_of_others(core, tx, ns, query).await?,
         None => None,
     };
-    let asked = Asked { is_shown: true, fields: fields.as_ref(), can_check_first: first.is_some() };
+    let asked = NeededAnswer { is_shown: true, fields: fields.as_ref(), can_check_first: first.is_some() };
     let found = core.locking.prepare_found(tx, ns, query, change, asked).await?;
     let Some(Found { at, shown: Some(shown), place }) = found else { return Ok(None) };
     let is_certain = place == Place::First;

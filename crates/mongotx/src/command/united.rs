@@ -78,7 +78,7 @@ pub(crate) struct Left<'a> {
 
 /// Form in which a part is read.
 #[derive(Default)]
-struct Asked {
+struct PartForm {
     /// Condition of pending documents, if these have to be known before.
     pending: Option<Document>,
     /// The documents that matter, if one probe looks for the pending ones among them and among
@@ -89,7 +89,7 @@ struct Asked {
     is_by_key: bool,
 }
 
-impl Asked {
+impl PartForm {
     /// Returns true if the documents of the answer show by their locks who holds them.
     fn shows_locks(&self) -> bool {
         self.pending.is_none() && self.matter.is_none()
@@ -138,7 +138,7 @@ impl<'c> Together<'c> {
         mut leading: Option<&mut Leading<'_>>,
     ) -> Result<Left<'a>> {
         let (mut left, mut look) = (Vec::new(), None);
-        let mut by_database: BTreeMap<&str, Vec<(Part<'a>, Asked)>> = BTreeMap::new();
+        let mut by_database: BTreeMap<&str, Vec<(Part<'a>, PartForm)>> = BTreeMap::new();
         for part in parts {
             match self.asked(tx, &part).await? {
                 Some(asked) => by_database.entry(&part.ns().db).or_default().push((part, asked)),
@@ -169,14 +169,14 @@ impl<'c> Together<'c> {
         &self,
         tx: &Transaction,
         db: &str,
-        asked: Vec<(Part<'a>, Asked)>,
+        asked: Vec<(Part<'a>, PartForm)>,
         looks: bool,
         leading: Option<&mut Leading<'_>>,
     ) -> Left<'a> {
-        let (parts, asked): (Vec<Part<'a>>, Vec<Asked>) = asked.into_iter().unzip();
+        let (parts, asked): (Vec<Part<'a>>, Vec<PartForm>) = asked.into_iter().unzip();
         // One alone has a shorter way, behind which no look is sent, and which would ask what has
         // become of the transaction itself.
-        let meets_own = |part: &Part<'_>, asked: &Asked| !asked.shows_locks() && tx.has_written(part.ns());
+        let meets_own = |part: &Part<'_>, asked: &PartForm| !asked.shows_locks() && tx.has_written(part.ns());
         if parts.len() < 2 && !looks && !parts.iter().zip(&asked).any(|(part, asked)| meets_own(part, asked)) {
             return Left { parts, look: None };
         }
@@ -193,7 +193,7 @@ impl<'c> Together<'c> {
     }
 
     /// Form of a part's read. `None`: it has to be read by itself.
-    async fn asked(&self, tx: &Transaction, part: &Part<'_>) -> Result<Option<Asked>> {
+    async fn asked(&self, tx: &Transaction, part: &Part<'_>) -> Result<Option<PartForm>> {
         if self.core.catalog.look_up(part.ns()).await?.has_collation {
             return Ok(None);
         }
@@ -201,7 +201,7 @@ impl<'c> Together<'c> {
             let Part::Points(_, points) = part else { return Ok(None) };
             let ids: Vec<Bson> = points.iter().map(|point| point.id.clone()).collect();
             let answer = vec![doc! {"$match": {"_id": {"$in": ids}}}];
-            return Ok(Some(Asked { answer, ..Asked::default() }));
+            return Ok(Some(PartForm { answer, ..PartForm::default() }));
         };
         if !entry.witness.digest().complete || !query.terms.is_plain() || query.terms.hint.is_some() {
             return Ok(None);
@@ -210,24 +210,24 @@ impl<'c> Together<'c> {
             let project = both_versions(query).map(|shown| doc! {"$project": shown});
             if project.is_some() || tx.is_serializable() && fetch_key::is_answered_here(query) {
                 let answer = [doc! {"$match": query.filter.clone()}].into_iter().chain(project).collect();
-                return Ok(Some(Asked { answer, is_by_key: true, ..Asked::default() }));
+                return Ok(Some(PartForm { answer, is_by_key: true, ..PartForm::default() }));
             }
         }
         if let Some(answer) = self.fetched(&entry.ns, query).await? {
-            return Ok(Some(Asked { answer, ..Asked::default() }));
+            return Ok(Some(PartForm { answer, ..PartForm::default() }));
         }
         // That there was no document takes two reads.
         if entry.witness.digest().documents > 0 && fetch_key::is_for_this_way(self.core, &entry.ns, query).await? {
             let answer = vec![doc! {"$match": fetch_key::in_any_version(&query.filter)}];
-            return Ok(Some(Asked { answer, is_by_key: true, ..Asked::default() }));
+            return Ok(Some(PartForm { answer, is_by_key: true, ..PartForm::default() }));
         }
         let Some(answer) = one_command::answer_stages(self.core, &entry.ns, query).await? else { return Ok(None) };
         if let Some(ahead) = &entry.ahead {
             let matter = doc! {"$and": [query.filter.clone(), ahead.clone()]};
-            return Ok(Some(Asked { matter: Some(matter), answer, ..Asked::default() }));
+            return Ok(Some(PartForm { matter: Some(matter), answer, ..PartForm::default() }));
         }
         let pending = self.core.pending.pending_filter(&entry.ns, &query.filter, tx.id()).await?;
-        Ok(Some(Asked { pending: Some(pending), answer, ..Asked::default() }))
+        Ok(Some(PartForm { pending: Some(pending), answer, ..PartForm::default() }))
     }
 
     /// Sends one probe for everything that is pending and matters to one of several parts, before
@@ -236,7 +236,7 @@ impl<'c> Together<'c> {
         &self,
         tx: &Transaction,
         parts: &[Part<'_>],
-        asked: &mut [Asked],
+        asked: &mut [PartForm],
     ) -> Result<HashMap<usize, Vec<usize>>> {
         let mut by_collection: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
         for (place, (part, _)) in parts.iter().zip(&*asked).enumerate().filter(|(_, (_, asked))| asked.matter.is_some())
@@ -277,13 +277,16 @@ impl<'c> Together<'c> {
         tx: &Transaction,
         db: &str,
         parts: &[Part<'_>],
-        mut asked: Vec<Asked>,
+        mut asked: Vec<PartForm>,
         looks: bool,
         leading: Option<&mut Leading<'_>>,
     ) -> Result<(Vec<Answer>, Option<Arc<ChangeLook>>)> {
         let shared = self.share_pending(tx, parts, &mut asked).await?;
-        let empty =
-            |asked: &Asked| Answer { has_locks: asked.shows_locks(), is_by_key: asked.is_by_key, ..Answer::default() };
+        let empty = |asked: &PartForm| Answer {
+            has_locks: asked.shows_locks(),
+            is_by_key: asked.is_by_key,
+            ..Answer::default()
+        };
         let mut answers: Vec<Answer> = asked.iter().map(empty).collect();
         let by_now = self.core.finisher.by_now();
         self.core.server.counters.add(&self.core.server.counters.validation_questions, 1);
@@ -360,7 +363,7 @@ impl<'c> Together<'c> {
 }
 
 /// The steps that read all parts, in their order.
-fn steps(parts: &[Part<'_>], asked: Vec<Asked>) -> Vec<asking::Step> {
+fn steps(parts: &[Part<'_>], asked: Vec<PartForm>) -> Vec<asking::Step> {
     let mut steps = Vec::new();
     for (place, (part, asked)) in parts.iter().zip(asked).enumerate() {
         let coll = &part.ns().coll;

@@ -19,7 +19,7 @@ use crate::{
             address::Address,
             query::{self, Query},
         },
-        locking::{change::Change, found::Asked, many::Targets, target::Target},
+        locking::{change::Change, found::NeededAnswer, many::Targets, target::Target},
         read_set::as_read::AsRead,
         server::WriteAnswer,
         transaction::Transaction,
@@ -183,7 +183,7 @@ pub(crate) async fn write_first(
     }
     let first = Query { limit: 1, ..query.clone() };
     for _ in 0..SELECTIONS {
-        let asked = Asked { is_shown: tx.reads.has_points(ns), ..Asked::default() };
+        let asked = NeededAnswer { is_shown: tx.reads.has_points(ns), ..NeededAnswer::default() };
         if let Some(found) = core.locking.prepare_found(tx, ns, query, change, asked).await? {
             if let Some(shown) = &found.shown {
                 validated::settle_shown(core, tx, ns, &found.at.id, &shown.before).await?;

@@ -25,7 +25,7 @@ use crate::{
     failure::{Answer, Failure, RETRYABLE_WRITE_ERROR, codes},
     session::{
         Lsid,
-        entry::{Known, Work},
+        entry::{RecordVersion, Work},
         machine::End,
         record::Record,
         refusal::Refusal,
@@ -102,7 +102,7 @@ async fn attempt(parsed: &Parsed<'_>, lsid: &Lsid, number: i64, work: &mut Work,
             let update = before.update(number, &now)?;
             let attempt = store(parsed.context, lsid, &before, update, session).await?;
             if attempt.is_none() {
-                work.known = Some(Known { number, version: before.version + 1 });
+                work.known = Some(RecordVersion { number, version: before.version + 1 });
             }
             attempt.map_or_else(|| made.map(Attempt::Done), Ok)
         }
@@ -110,7 +110,7 @@ async fn attempt(parsed: &Parsed<'_>, lsid: &Lsid, number: i64, work: &mut Work,
 }
 
 fn remember(work: &mut Work, record: &Record) {
-    work.known = record.number.map(|number| Known { number, version: record.version });
+    work.known = record.number.map(|number| RecordVersion { number, version: record.version });
 }
 
 fn begin(context: &Context) -> Answer<Session> {

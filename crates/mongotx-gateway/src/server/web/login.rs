@@ -39,12 +39,12 @@ const LONGEST_BYTES: usize = 2 * 1024;
 const DEFAULT_DATABASE: &str = "admin";
 
 /// Users that have logged in, and when, by the digest of name and password.
-type Known = HashMap<Vec<u8>, (Arc<User>, Instant)>;
+type KnownLogins = HashMap<Vec<u8>, (Arc<User>, Instant)>;
 
 /// Users that have logged in lately.
 pub(super) struct Logins {
     key: [u8; 32],
-    known: Mutex<Known>,
+    known: Mutex<KnownLogins>,
     checks: Semaphore,
 }
 
@@ -118,7 +118,7 @@ impl Logins {
     }
 
     /// No code panics while it holds this lock.
-    fn known(&self) -> MutexGuard<'_, Known> {
+    fn known(&self) -> MutexGuard<'_, KnownLogins> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

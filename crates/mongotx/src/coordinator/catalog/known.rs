@@ -18,7 +18,7 @@ use crate::{coordinator::stamps::moment::Moment, options::Namespace};
 const GROUPS: usize = 256;
 
 #[derive(Default)]
-pub(super) struct Known {
+pub(super) struct KnownCollections {
     state: Mutex<State>,
     groups: RandomState,
 }
@@ -47,7 +47,7 @@ pub(super) struct Begun {
     forgotten: u64,
 }
 
-impl Known {
+impl KnownCollections {
     fn state(&self) -> MutexGuard<'_, State> {
         // Each of the three is whole whenever something could panic.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -134,13 +134,13 @@ impl Known {
 mod tests {
     use super::*;
 
-    fn learn(known: &Known, ns: &Namespace) -> Arc<Collection> {
+    fn learn(known: &KnownCollections, ns: &Namespace) -> Arc<Collection> {
         known.learn(ns, known.begin(ns), true, Collection::default()).unwrap()
     }
 
     #[test]
     fn an_answer_from_before_it_was_forgotten_is_not_learned() {
-        let (known, ns) = (Known::default(), Namespace::new("db", "c"));
+        let (known, ns) = (KnownCollections::default(), Namespace::new("db", "c"));
         let begun = known.begin(&ns);
         known.forget(&ns);
         assert!(known.learn(&ns, begun, true, Collection::default()).is_none());
@@ -154,7 +154,7 @@ mod tests {
 
     #[test]
     fn what_is_outdated_does_not_count_and_what_was_asked_later_does() {
-        let (known, ns) = (Known::default(), Namespace::new("db", "c"));
+        let (known, ns) = (KnownCollections::default(), Namespace::new("db", "c"));
         let begun = known.begin(&ns);
         let outdated = Moment::now();
         known.learn(&ns, begun, true, Collection::default()).unwrap();
@@ -171,7 +171,7 @@ mod tests {
 
     #[test]
     fn whoever_holds_what_was_forgotten_before_is_waited_for_too() {
-        let (known, ns) = (Known::default(), Namespace::new("db", "c"));
+        let (known, ns) = (KnownCollections::default(), Namespace::new("db", "c"));
         let first = learn(&known, &ns);
         known.forget(&ns);
         let second = learn(&known, &ns);

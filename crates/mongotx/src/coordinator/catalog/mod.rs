@@ -42,7 +42,7 @@ use sd2v::{
 };
 use tokio::{runtime::Handle, sync::watch, time::Instant};
 
-use self::known::Known;
+use self::known::KnownCollections;
 pub(crate) use self::{
     adopt::{create as create_stored, drop_stored},
     collection::{Collection, ViewOptions, Watch},
@@ -81,7 +81,7 @@ pub(crate) struct Catalog {
     /// The collections that are watched.
     change_streams: ChangeStreams,
     pub(crate) shards: Shards,
-    known: Known,
+    known: KnownCollections,
     /// Collections whose index on pending documents exists, or is being built: then with the time
     /// until which queries wait for it, and a channel that reports the end.
     indexed: Arc<Mutex<HashMap<Namespace, Option<Build>>>>,
@@ -118,7 +118,7 @@ impl Catalog {
             tx_database: options.tx_database.clone(),
             change_streams: options.change_streams,
             shards,
-            known: Known::default(),
+            known: KnownCollections::default(),
             indexed: Arc::default(),
             enlisted: Mutex::default(),
             runtime: Handle::current(),

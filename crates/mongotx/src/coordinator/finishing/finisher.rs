@@ -33,7 +33,7 @@ use tokio::{runtime::Handle, sync::Notify, time::Instant};
 
 pub(crate) use self::commands::IDS_PER_STATEMENT;
 use self::{
-    backlog::{Asked, Backlog, LARGE, MAX_LARGE, MAX_WAITING, Next},
+    backlog::{AwaitedWork, Backlog, LARGE, MAX_LARGE, MAX_WAITING, Next},
     commands::{Whose, finish_all, split},
     flights::{dispatch, epoch_before},
     work::Part,
@@ -192,7 +192,7 @@ impl Finisher {
             // asked.
             let is_known = process.is_some() || nodes.are_several();
             let is_clean =
-                |one: &Asked| (is_known || one.was_left) && backlog.is_clean_in(ns, one.id, &one.work, process);
+                |one: &AwaitedWork| (is_known || one.was_left) && backlog.is_clean_in(ns, one.id, &one.work, process);
             ids.retain(|id| !here.iter().any(|one| one.id == *id && is_clean(one)));
         }
         ids

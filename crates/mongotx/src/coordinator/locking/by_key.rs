@@ -21,7 +21,7 @@ use sd2v::filter::demands_only;
 use super::{
     Locking,
     change::Change,
-    found::{Asked, Found, Place},
+    found::{Found, NeededAnswer, Place},
     target::Target,
 };
 use crate::{
@@ -70,7 +70,7 @@ impl WantedKeys {
 }
 
 /// The result of a write that names a document by a key.
-pub(crate) enum Known {
+pub(crate) enum ByKey {
     Nothing,
     /// The document was locked and changed.
     Done(Box<Found>),
@@ -89,11 +89,11 @@ impl Locking {
         collection: &Collection,
         query: &Query,
         change: &Change<'_>,
-        asked: Asked<'_>,
-    ) -> Result<Known> {
-        let Some(key) = key_of(tx, ns, collection, query) else { return Ok(Known::Nothing) };
+        asked: NeededAnswer<'_>,
+    ) -> Result<ByKey> {
+        let Some(key) = key_of(tx, ns, collection, query) else { return Ok(ByKey::Nothing) };
         let id = self.wanted.get(&key).filter(|id| tx.is_untouched(ns, id));
-        let Some(at) = id.map(Address::bare) else { return Ok(Known::Nothing) };
+        let Some(at) = id.map(Address::bare) else { return Ok(ByKey::Nothing) };
         // Treated as a document that was selected just now: a lock on it is a conflict.
         let target = Target { ns, at: &at, filter: &query.filter, terms: &query.terms, chosen: true };
         match self.prepare_shown(tx, &target, change, asked.stored_fields()).await {
@@ -101,7 +101,7 @@ impl Locking {
                 // Another transaction may have waited for the document in vain meanwhile, and
                 // forgotten its key.
                 self.wanted.note(key, at.id.clone());
-                Ok(Known::Done(Box::new(Found { at, shown: asked.is_shown.then_some(shown), place: Place::Any })))
+                Ok(ByKey::Done(Box::new(Found { at, shown: asked.is_shown.then_some(shown), place: Place::Any })))
             }
             // The document may have another key by now: the next attempt finds out.
             Err(error) if error.kind() == ErrorKind::Conflict => {
@@ -110,7 +110,7 @@ impl Locking {
             }
             Ok(None) => {
                 self.wanted.forget(&key);
-                Ok(Known::NotThis)
+                Ok(ByKey::NotThis)
             }
             Err(error) => Err(error),
         }

@@ -29,9 +29,9 @@ use sd2v::{
 
 use super::{
     Locking,
-    by_key::Known,
+    by_key::ByKey,
     change::Change,
-    found::{Asked, Found, Place},
+    found::{Found, NeededAnswer, Place},
     shown::Shown,
 };
 use crate::{
@@ -65,7 +65,7 @@ impl Locking {
         ns: &Namespace,
         query: &Query,
         change: &Change<'_>,
-        asked: Asked<'_>,
+        asked: NeededAnswer<'_>,
     ) -> Result<Option<Found>> {
         if !is_plain(query) || tx.has_read_locks(ns) || !self.catalog.shard_key(ns).await?.is_empty() {
             return Ok(None);
@@ -77,9 +77,9 @@ impl Locking {
             return Ok(None);
         }
         match self.prepare_wanted(tx, ns, &known, query, change, asked).await? {
-            Known::Nothing => {}
-            Known::Done(found) => return Ok(Some(*found)),
-            Known::NotThis => return Ok(None),
+            ByKey::Nothing => {}
+            ByKey::Done(found) => return Ok(Some(*found)),
+            ByKey::NotThis => return Ok(None),
         }
         // If the answer gets lost, documents that it may have locked are found by this index.
         if !self.catalog.ensure_pending_index(ns).await? {
@@ -175,7 +175,7 @@ fn free_one(
     collection: &Collection,
     ns: &Namespace,
     query: &Query,
-    asked: Asked<'_>,
+    asked: NeededAnswer<'_>,
     is_leased: bool,
 ) -> Option<Free> {
     if query.sort.is_none() && !tx.has_written(ns) || collection.is_pinned_by(&query.filter) {
@@ -187,7 +187,7 @@ fn free_one(
 /// Returns true if the first document in an order may be found and locked by one statement. Not so
 /// after a transaction of the session has lost: the first may be a document whose version is
 /// committed and cannot be finished, which the statement does not see.
-fn may_find_first(tx: &Transaction, ns: &Namespace, query: &Query, asked: Asked<'_>) -> bool {
+fn may_find_first(tx: &Transaction, ns: &Namespace, query: &Query, asked: NeededAnswer<'_>) -> bool {
     let in_order = query.sort.is_some() && asked.can_check_first && !tx.attempts.has_lost();
     in_order && tx.only_removed(ns) && !chance::is_in_query(query)
 }
@@ -201,7 +201,7 @@ fn statement_for(
     query: &Query,
     change: &Change<'_>,
     me: TxId,
-    asked: Asked<'_>,
+    asked: NeededAnswer<'_>,
 ) -> Result<Option<RawDocumentBuf>> {
     let statement = match free {
         Free::Wanted => {

@@ -29,7 +29,7 @@ pub(crate) enum Place {
 
 /// Content of the answer that the caller needs.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Asked<'a> {
+pub(crate) struct NeededAnswer<'a> {
     /// The document is to be shown.
     pub(crate) is_shown: bool,
     /// No more than these fields of the stored document, the `_id` and the lock among them; `None`:
@@ -39,7 +39,7 @@ pub(crate) struct Asked<'a> {
     pub(crate) can_check_first: bool,
 }
 
-impl Asked<'_> {
+impl NeededAnswer<'_> {
     /// Fields of the stored document to ask the server for; `None`: the whole document.
     pub(super) fn stored_fields(&self) -> Option<Document> {
         if self.is_shown { self.fields.cloned() } else { Some(doc! {"_id": 1, WRITER: 1}) }

@@ -30,12 +30,12 @@ const LEFT_MS: i64 = 60 * 60 * 1_000;
 /// The verdict about the server process that was tried out last.
 #[derive(Default)]
 pub(super) struct Trust {
-    known: Mutex<Option<Known>>,
+    known: Mutex<Option<ProcessVerdict>>,
     is_asking: AtomicBool,
 }
 
 #[derive(Clone, Copy)]
-struct Known {
+struct ProcessVerdict {
     process: ObjectId,
     verdict: Verdict,
 }
@@ -72,7 +72,7 @@ impl Trust {
                 Verdict::Not(Instant::now() + PAUSE)
             }
         };
-        *self.known() = Some(Known { process, verdict });
+        *self.known() = Some(ProcessVerdict { process, verdict });
     }
 
     /// The right to try the server out, which one caller has at a time.
@@ -81,7 +81,7 @@ impl Trust {
     }
 
     /// No code panics while it holds this lock.
-    fn known(&self) -> MutexGuard<'_, Option<Known>> {
+    fn known(&self) -> MutexGuard<'_, Option<ProcessVerdict>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -167,7 +167,7 @@ mod tests {
             assert_eq!((trust.of(one), trust.of(other)), (None, Some(false)));
         }
         let verdict = Verdict::Not(Instant::now());
-        *trust.known() = Some(Known { process: other, verdict });
+        *trust.known() = Some(ProcessVerdict { process: other, verdict });
         assert_eq!(trust.of(other), None);
     }
 

@@ -42,7 +42,7 @@ enum Touched {
 
 /// State of the changes of one name.
 #[derive(Clone, Copy, Debug, Default)]
-struct Known {
+struct ChangeState {
     /// Number of changes that are under way.
     open: usize,
     /// The moment at which the last one ended.
@@ -78,7 +78,7 @@ impl Lost {
     }
 }
 
-impl Known {
+impl ChangeState {
     fn is_changed(&self, since: Mark, process: Option<ObjectId>) -> bool {
         self.open > 0 || self.ended > since.0 || self.lost.is_some_and(|lost| lost.concerns(process))
     }
@@ -94,26 +94,26 @@ impl Known {
 
 /// State of the changes of one name, by the fields that they have changed.
 #[derive(Debug, Default)]
-struct ByFields(Vec<(Fields, Known)>);
+struct ByFields(Vec<(Fields, ChangeState)>);
 
 impl ByFields {
     /// State of the changes of these fields; if there are too many sets of fields, of the changes
     /// of all. A set that has got no place of its own gets none as long as one of its changes is
     /// open, so each change is counted out where it was counted in.
-    fn of(&mut self, fields: &Fields) -> &mut Known {
+    fn of(&mut self, fields: &Fields) -> &mut ChangeState {
         let has_place = |all: &Self, fields: &Fields| all.0.iter().position(|(some, _)| some == fields);
         let fields = match has_place(self, fields) {
             None if self.0.len() >= MOST_SETS => &Fields::All,
             _ => fields,
         };
         let place = has_place(self, fields).unwrap_or_else(|| {
-            self.0.push((fields.clone(), Known::default()));
+            self.0.push((fields.clone(), ChangeState::default()));
             self.0.len() - 1
         });
         &mut self.0[place].1
     }
 
-    fn all(&self) -> impl Iterator<Item = &Known> {
+    fn all(&self) -> impl Iterator<Item = &ChangeState> {
         self.0.iter().map(|(_, known)| known)
     }
 
@@ -129,9 +129,9 @@ struct State {
     moment: u64,
     known: HashMap<Tag, ByFields>,
     /// Changes that may have touched any collection.
-    any: Known,
+    any: ChangeState,
     /// All plain writes together.
-    plain: Known,
+    plain: ChangeState,
     /// The moment before which names may have been forgotten.
     forgotten: u64,
 }

@@ -11,7 +11,7 @@ pub(super) type Times = HashMap<ClientId, DateTime>;
 
 /// The times in this client's records, as far as it knows them.
 #[derive(Default)]
-pub(super) struct Asked {
+pub(super) struct KnownTimes {
     /// Time of the last durable read of each record. `None`: there had been none when the record
     /// was looked at.
     seen: HashMap<ClientId, Option<DateTime>>,
@@ -28,7 +28,7 @@ pub(super) struct Looking {
     is_alone: bool,
 }
 
-impl Asked {
+impl KnownTimes {
     /// The client is about to read a record of its own durably.
     pub(super) fn begin(&mut self) {
         self.begun += 1;
@@ -70,13 +70,13 @@ mod tests {
 
     const CLIENT: ClientId = ClientId([1; 12]);
 
-    fn looked(asked: &mut Asked, look: &Looking, at: i64) -> bool {
+    fn looked(asked: &mut KnownTimes, look: &Looking, at: i64) -> bool {
         asked.looked(look, &[CLIENT], &Times::from([(CLIENT, DateTime::from_millis(at))]))
     }
 
     #[test]
     fn a_time_that_is_another_one_is_a_rivals() {
-        let mut asked = Asked::default();
+        let mut asked = KnownTimes::default();
         let look = asked.look();
         assert!(!looked(&mut asked, &look, 1), "it was there before");
         assert!(!looked(&mut asked, &look, 1) && looked(&mut asked, &look, 2) && !looked(&mut asked, &look, 2));
@@ -84,7 +84,7 @@ mod tests {
 
     #[test]
     fn what_the_client_asks_itself_does_not_count() {
-        let mut asked = Asked::default();
+        let mut asked = KnownTimes::default();
         let first = asked.look();
         looked(&mut asked, &first, 1);
         asked.begin();

@@ -16,7 +16,7 @@ use tokio::runtime::Handle;
 use tracing::{Instrument, instrument::WithSubscriber};
 
 use super::{
-    asked::Asked,
+    asked::KnownTimes,
     live_record::{Born, LiveRecord},
 };
 use crate::{
@@ -70,7 +70,7 @@ pub(crate) struct Shared {
     /// True if the database of the records is noted in `mongotx.deployment`.
     noted: AtomicBool,
     pub(super) by_client: RwLock<HashMap<ClientId, Arc<LiveRecord>>>,
-    asked: Mutex<Asked>,
+    asked: Mutex<KnownTimes>,
     /// A record that is being made.
     registering: Mutex<Option<ClientId>>,
     /// The record that says that this client may hold a read lease, or the last one that did.
@@ -144,7 +144,7 @@ impl Shared {
         (self.answered.load(SeqCst) == epoch).then_some(epoch)
     }
 
-    pub(super) fn asked(&self) -> MutexGuard<'_, Asked> {
+    pub(super) fn asked(&self) -> MutexGuard<'_, KnownTimes> {
         self.asked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

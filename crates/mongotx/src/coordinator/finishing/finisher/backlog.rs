@@ -110,7 +110,7 @@ struct Open {
 }
 
 /// A transaction that a caller wants finished in one collection.
-pub(super) struct Asked {
+pub(super) struct AwaitedWork {
     pub(super) id: TxId,
     pub(super) work: Arc<Work>,
     /// True if something of it was left there at that moment.
@@ -384,11 +384,11 @@ impl Backlog {
 
     /// Makes what these transactions have left in one collection urgent, and returns those that are
     /// known to have left something there. What they have left elsewhere goes on waiting.
-    pub(super) fn ask_in(&mut self, ns: &Namespace, ids: &[TxId]) -> Vec<Asked> {
+    pub(super) fn ask_in(&mut self, ns: &Namespace, ids: &[TxId]) -> Vec<AwaitedWork> {
         let here = ids.iter().filter_map(|id| Some((*id, self.open.get(id)?)));
         let here = here.filter(|(_, open)| open.namespaces.contains(ns));
-        let here: Vec<Asked> = here
-            .map(|(id, open)| Asked { id, work: Arc::clone(&open.work), was_left: open.left.contains(ns) })
+        let here: Vec<AwaitedWork> = here
+            .map(|(id, open)| AwaitedWork { id, work: Arc::clone(&open.work), was_left: open.left.contains(ns) })
             .collect();
         if here.iter().any(|one| one.was_left) {
             urge(&mut self.lanes, ns);

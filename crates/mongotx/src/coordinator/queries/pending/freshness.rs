@@ -27,7 +27,7 @@ use crate::{coordinator::asked::terms::Terms, error::Result, options::Namespace}
 const MAX_COLLECTIONS: usize = 10_000;
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Known {
+struct SettledTimes {
     /// Time at which the last settling that has ended began.
     settled: Option<Instant>,
     /// Time at which this client last read something that is committed and not finished: safe
@@ -40,11 +40,11 @@ struct Known {
 /// Times at which each collection was settled as a whole.
 #[derive(Default)]
 pub(crate) struct Freshness {
-    known: Mutex<HashMap<Namespace, Known>>,
+    known: Mutex<HashMap<Namespace, SettledTimes>>,
 }
 
 impl Freshness {
-    fn change<T>(&self, ns: &Namespace, change: impl FnOnce(&mut Known) -> T) -> Option<T> {
+    fn change<T>(&self, ns: &Namespace, change: impl FnOnce(&mut SettledTimes) -> T) -> Option<T> {
         let mut known = self.known.lock().ok()?;
         if known.len() >= MAX_COLLECTIONS && !known.contains_key(ns) {
             known.clear();

@@ -24,7 +24,7 @@ const GIVEN_UP: Duration = Duration::from_secs(1);
 const MAX_COLLECTIONS: usize = 10_000;
 
 /// Knowledge about one collection in this lease.
-enum Known {
+enum CollectionState {
     /// The collection was settled in this server process. `Some`: its queries have probes until
     /// this time; the back-off gives the length of the next such period.
     Settled(ObjectId, Option<(Instant, Backoff)>),
@@ -34,7 +34,7 @@ enum Known {
 
 /// How settling a collection has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Settled {
+pub(super) enum SettlingEnd {
     /// Nothing that is decided is left there.
     Clean,
     /// Something is left there that could not be finished.
@@ -56,7 +56,7 @@ pub(super) enum Preparation {
 /// The collections of a lease, and pauses in them that outlive it.
 #[derive(Default)]
 pub(super) struct Collections {
-    known: HashMap<Namespace, Known>,
+    known: HashMap<Namespace, CollectionState>,
     settling: HashSet<Namespace>,
     /// Collections in which the last query has met what this client has left, and the time before
     /// which that is not finished for another one.
@@ -70,15 +70,15 @@ impl Collections {
     /// Returns true if queries of the collection have probes now, whether it is settled or not.
     pub(super) fn is_probed(&self, ns: &Namespace, now: Instant) -> bool {
         let until = match self.known.get(ns) {
-            Some(Known::Settled(_, Some((until, _))) | Known::Unsettled(until)) => Some(*until),
-            Some(Known::Settled(_, None)) | None => None,
+            Some(CollectionState::Settled(_, Some((until, _))) | CollectionState::Unsettled(until)) => Some(*until),
+            Some(CollectionState::Settled(_, None)) | None => None,
         };
         until.is_some_and(|until| now < until)
     }
 
     /// Returns true if the collection was settled in this server process.
     pub(super) fn is_settled(&self, ns: &Namespace, process: ObjectId) -> bool {
-        matches!(self.known.get(ns), Some(Known::Settled(settled, _)) if *settled == process)
+        matches!(self.known.get(ns), Some(CollectionState::Settled(settled, _)) if *settled == process)
     }
 
     /// Work that has to be done before the collection is asked in this server process.
@@ -86,7 +86,8 @@ impl Collections {
         if self.is_settled(ns, process) {
             return Preparation::Nothing;
         }
-        let is_paused = matches!(self.known.get(ns), Some(Known::Unsettled(until)) if Instant::now() < *until);
+        let is_paused =
+            matches!(self.known.get(ns), Some(CollectionState::Unsettled(until)) if Instant::now() < *until);
         if is_paused || !self.settling.insert(ns.clone()) {
             return Preparation::Wait;
         }
@@ -99,14 +100,14 @@ impl Collections {
     }
 
     /// Remembers how settling the collection in this server process has ended.
-    pub(super) fn note_settled(&mut self, ns: &Namespace, process: ObjectId, settled: Settled) {
+    pub(super) fn note_settled(&mut self, ns: &Namespace, process: ObjectId, settled: SettlingEnd) {
         if self.known.len() >= MAX_COLLECTIONS {
             self.known.clear();
         }
         let known = match settled {
-            Settled::Clean => Known::Settled(process, None),
-            Settled::NotClean => Known::Unsettled(Instant::now() + UNSETTLED),
-            Settled::GivenUp => Known::Unsettled(Instant::now() + GIVEN_UP),
+            SettlingEnd::Clean => CollectionState::Settled(process, None),
+            SettlingEnd::NotClean => CollectionState::Unsettled(Instant::now() + UNSETTLED),
+            SettlingEnd::GivenUp => CollectionState::Unsettled(Instant::now() + GIVEN_UP),
         };
         self.known.insert(ns.clone(), known);
     }
@@ -114,7 +115,7 @@ impl Collections {
     /// Notes the answer to a query without a probe. After one that a decision has disturbed, the
     /// collection has probes for a while, twice as long each time.
     pub(super) fn note_answer(&mut self, ns: &Namespace, is_undisturbed: bool) {
-        let Some(Known::Settled(_, busy)) = self.known.get_mut(ns) else { return };
+        let Some(CollectionState::Settled(_, busy)) = self.known.get_mut(ns) else { return };
         *busy = if is_undisturbed { None } else { Some(paused(*busy)) };
     }
 

@@ -62,7 +62,7 @@ pub(crate) struct Begun {
 
 /// Decisions of transactions that have written to one collection.
 #[derive(Default)]
-struct Known {
+struct CollectionDecisions {
     /// Number of the last one that has begun, among those of all collections.
     last: u64,
     /// Number of transactions that are being decided.
@@ -82,7 +82,7 @@ pub(super) struct Decisions {
     begun: u64,
     /// Number of decisions that had begun when collections were forgotten the last time.
     forgotten: u64,
-    known: HashMap<Namespace, Known>,
+    known: HashMap<Namespace, CollectionDecisions>,
     /// Number of decisions that are remembered, in all collections.
     remembered: usize,
 }
@@ -93,7 +93,7 @@ impl Decisions {
     pub(super) fn begin(&mut self, id: TxId, written: &[Written], is_left: impl Fn(&Namespace, TxId) -> bool) -> u64 {
         self.begun += 1;
         if self.remembered + written.len() > MAX_REMEMBERED {
-            self.known.values_mut().for_each(Known::forget);
+            self.known.values_mut().for_each(CollectionDecisions::forget);
             self.remembered = 0;
         }
         if self.known.len() >= MAX_COLLECTIONS {
@@ -103,7 +103,7 @@ impl Decisions {
         }
         let (number, is_forgotten) = (self.begun, self.forgotten > 0);
         for Written { ns, fields, documents } in written {
-            let new = || Known { has_older: is_forgotten, ..Known::default() };
+            let new = || CollectionDecisions { has_older: is_forgotten, ..CollectionDecisions::default() };
             let known = self.known.entry(ns.clone()).or_insert_with(new);
             known.last = number;
             known.open += 1;
@@ -194,7 +194,7 @@ impl Decisions {
     }
 }
 
-impl Known {
+impl CollectionDecisions {
     /// Forgets the decisions one by one: any of them may have left something.
     fn forget(&mut self) {
         self.dropped = self.recent.back().map_or(self.dropped, |last| last.number);

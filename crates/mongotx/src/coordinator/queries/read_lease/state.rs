@@ -13,7 +13,7 @@ use tokio::sync::Notify;
 
 use super::{
     beside::{Meanwhile, PermitBeside},
-    collections::{Collections, Preparation, Settled},
+    collections::{Collections, Preparation, SettlingEnd},
     decisions::{Decisions, FoundBy, Written},
     demand::Demand,
 };
@@ -98,13 +98,13 @@ pub(super) struct Settling<'a> {
     ns: Namespace,
     number: u64,
     process: ObjectId,
-    outcome: Settled,
+    outcome: SettlingEnd,
 }
 
 impl Settling<'_> {
     /// Nothing decided is left in the collection, or something is.
     pub(super) fn ended(mut self, is_settled: bool) {
-        self.outcome = if is_settled { Settled::Clean } else { Settled::NotClean };
+        self.outcome = if is_settled { SettlingEnd::Clean } else { SettlingEnd::NotClean };
     }
 }
 
@@ -167,7 +167,7 @@ impl ReadLease {
             Preparation::Nothing => May::Ask,
             Preparation::Wait => May::Not,
             Preparation::Settle => {
-                let (number, outcome) = (state.lease, Settled::GivenUp);
+                let (number, outcome) = (state.lease, SettlingEnd::GivenUp);
                 May::Settle(Settling { lease: self, ns: ns.clone(), number, process, outcome })
             }
         }

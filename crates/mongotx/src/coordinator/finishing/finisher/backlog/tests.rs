@@ -130,7 +130,7 @@ fn who_asks_in_one_collection_leaves_the_others_to_wait() {
     backlog.add(job(2, &[("b", 1)]), now);
     assert!(backlog.ask_in(&ns("c"), &[id(1)]).is_empty(), "it is not known to have left anything there");
     let here = backlog.ask_in(&ns("a"), &[id(1), id(2), id(3)]);
-    let [Asked { id: one, work, was_left: true }] = here.as_slice() else { panic!("{} are there", here.len()) };
+    let [AwaitedWork { id: one, work, was_left: true }] = here.as_slice() else { panic!("{} are there", here.len()) };
     assert!(*one == id(1) && !backlog.is_clean_in(&ns("a"), id(1), work, PROCESS));
     let flown = flights(&mut backlog, now);
     assert_eq!(numbers(&flown), [[1]]);
