@@ -133,7 +133,21 @@ impl Pool {
         self.clear();
     }
 
-    /// A connection that was used before and is quiet since, or a new one.
+    /// A connection that was used before and is quiet since, or a new one. Where all are in use, it
+    /// waits for one, at most for [`PoolLimits::wait`].
+    ///
+    /// ```
+    /// # #[tokio::main]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = testkit::Server::standalone().await?;
+    /// # let settings = mongowire::Settings::new(mongowire::Address::Tcp("127.0.0.1".to_owned(), server.port()));
+    /// # let limits = mongowire::PoolLimits { most: 2, wait: std::time::Duration::from_secs(5), idle: None };
+    /// # let pool = mongowire::Pool::new(settings, limits, Default::default());
+    /// let one = pool.get().await?;
+    /// let other = pool.get().await?; // another one: the first is in use
+    /// assert_ne!(one.number(), other.number());
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
     /// [`Failure::Busy`], [`Failure::Closed`], [`Failure::Unreachable`], [`Failure::Login`]:
@@ -160,6 +174,19 @@ impl Pool {
     }
 
     /// A connection that was used before and is quiet since; none is opened.
+    ///
+    /// ```
+    /// # #[tokio::main]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = testkit::Server::standalone().await?;
+    /// # let settings = mongowire::Settings::new(mongowire::Address::Tcp("127.0.0.1".to_owned(), server.port()));
+    /// # let limits = mongowire::PoolLimits { most: 2, wait: std::time::Duration::from_secs(5), idle: None };
+    /// # let pool = mongowire::Pool::new(settings, limits, Default::default());
+    /// assert!(pool.get_kept().await?.is_none());
+    /// drop(pool.get().await?); // it goes back to the pool
+    /// assert!(pool.get_kept().await?.is_some());
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
     /// [`Failure::Busy`], [`Failure::Closed`]: nothing was sent.

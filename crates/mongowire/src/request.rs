@@ -56,6 +56,16 @@ pub struct Sequence {
 impl Request {
     /// The request that a driver would send for a command, which names its database in `$db`.
     ///
+    /// ```
+    /// use bson::doc;
+    /// use mongowire::Request;
+    ///
+    /// let request = Request::of(&doc! {"find": "carts", "$db": "shop"})?;
+    /// assert_eq!((request.name(), request.database()), ("find", "shop"));
+    /// assert!(Request::of(&doc! {"find": "carts"}).is_err(), "no database is named");
+    /// # Ok::<(), mongowire::error::CommandError>(())
+    /// ```
+    ///
     /// # Errors
     /// The same errors as [`Request::of_parts`].
     pub fn of(command: &Document) -> Result<Self, CommandError> {

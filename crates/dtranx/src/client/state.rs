@@ -53,8 +53,8 @@ impl TransactionState {
         Ask::CommitAgain { transaction, again: Again { waited_ms, keeps: true, kept } }
     }
 
-    /// Those of the keys that must be fetched, by server, each once. Items that a refusal brought
-    /// along, or that lie in the cache, count as read from now on.
+    /// The keys among these that must be fetched, by server, each once. Items that a refusal
+    /// brought along, or that lie in the cache, count as read from now on.
     pub(super) fn missing(&mut self, keys: &[Key], cache: &Cache, partition: &Partition) -> Vec<(ServerId, Vec<Key>)> {
         let mut missing: Vec<(ServerId, &Key)> = Vec::with_capacity(keys.len());
         for key in keys {

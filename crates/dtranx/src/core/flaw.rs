@@ -36,16 +36,16 @@ pub(crate) enum Flaw {
     VersionsNotChecked,
     /// Reads that several servers validate are not refused when they are being changed.
     ValidationIgnoresLocks,
-    /// What is validated by version alone is compared before the lock service has answered about
-    /// it.
+    /// Items that are validated by version alone are compared before the lock service has answered
+    /// about it.
     ProbeAfterCheck,
     /// Absence is validated on several servers without locks that outlive a crash.
     AbsenceOnlyValidated,
     /// A participant takes everything up to the last number for complete, and ignores the
     /// exceptions in the message.
     ExceptionsIgnored,
-    /// What a participant knows to be complete is replaced by what a coordinator says later, and
-    /// after a crash knows no longer.
+    /// A participant forgets that a transaction is complete where its coordinator, which has
+    /// crashed since, does not say so any more.
     CompletenessForgotten,
     /// Validations are counted from 1 by each incarnation, under the same name.
     ValidationsRenamed,
@@ -97,8 +97,8 @@ pub(crate) enum Flaw {
     WaiterLeftAtAbort,
     /// The locks of a transaction are dropped with the connection to its coordinator.
     GoneDropsLocks,
-    /// Those who wait for a lost coordinator leave one after the other: the next is granted what
-    /// one leaves, and is refused after that.
+    /// Transactions of a lost coordinator that wait leave one after the other: the next is granted
+    /// what one leaves, and is refused after that.
     GoneLeaveOneByOne,
     /// Locks that are kept for another attempt are kept until it comes.
     KeptForEver,

@@ -20,17 +20,18 @@ impl Plan {
 /// Rules that can be broken on purpose. Each must make the checker find a violation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Breakage {
-    /// What is being decided when the query is permitted is shown as if it were not decided.
+    /// Transactions that are being decided when the query is permitted are shown as if they were
+    /// not decided.
     OutcomeNotAsked,
-    /// It does not matter how many documents of the answer later transactions have written to.
+    /// The rule does not count the documents of the answer that later transactions have written to.
     LaterNotCounted,
     /// A transaction begins to count when its outcome is known, not before it is decided.
     CountedWhenKnown,
     /// The permit is given when the second document is read.
     PermittedLate,
-    /// What has begun meanwhile is looked at before the outcomes are asked for.
+    /// Transactions that have begun meanwhile are looked at before the outcomes are asked for.
     LookedBeforeAsking,
-    /// It does not matter how many documents of the answer those have written to that were being
-    /// decided when the query was permitted.
+    /// The rule does not count the documents of the answer that transactions have written to which
+    /// were being decided when the query was permitted.
     OpenNotCounted,
 }

@@ -151,7 +151,7 @@ async fn write_outside_a_transaction_waits_for_the_commit() {
     assert_eq!(n_of(&two.others, 1).await, Some(11));
 }
 
-/// It is the time that is limited, not how often it looks.
+/// The time of a wait is limited, not the number of looks in it.
 #[tokio::test]
 async fn write_outside_a_transaction_waits_on_after_many_looks() {
     let mut two = Two::before_write(ClientOptions { write_wait: 6 * LONG, ..options() }).await;

@@ -67,6 +67,18 @@ impl Connection {
     /// Connects, greets and logs in, all within [`Settings::connect_limit`]. `number`: how the
     /// connection is called.
     ///
+    /// ```
+    /// # #[tokio::main]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = testkit::Server::standalone().await?;
+    /// # let settings = mongowire::Settings::new(mongowire::Address::Tcp("127.0.0.1".to_owned(), server.port()));
+    /// use mongowire::Connection;
+    ///
+    /// let connection = Connection::open(settings.into(), 1).await?;
+    /// assert!(connection.is_usable() && connection.number() == 1);
+    /// # Ok(()) }
+    /// ```
+    ///
     /// # Errors
     /// [`Failure::Unreachable`], [`Failure::Login`].
     pub async fn open(settings: Arc<Settings>, number: u64) -> Result<Self, Failure> {
@@ -117,6 +129,27 @@ impl Connection {
     /// `None`: it is in the body. After an error (but [`Failure::TooLong`]), or when the future is
     /// dropped, the connection is of no use any more.
     ///
+    /// ```
+    /// # #[tokio::main]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = testkit::Server::standalone().await?;
+    /// # let settings = mongowire::Settings::new(mongowire::Address::Tcp("127.0.0.1".to_owned(), server.port()));
+    /// # let mut connection = mongowire::Connection::open(settings.into(), 1).await?;
+    /// use std::time::Duration;
+    ///
+    /// use bson::{doc, rawdoc};
+    /// use mongowire::{Refusal, Sequence};
+    ///
+    /// let documents = Sequence::new("documents", &[doc! {"_id": 1}, doc! {"_id": 1}])?;
+    /// let limit = Duration::from_secs(60);
+    /// let answer = connection.run_command(Some("shop"), &rawdoc! {"insert": "carts"}, &[documents], limit).await?;
+    /// assert_eq!(answer.get_i32("n")?, 1); // the second is a duplicate: `writeErrors` says so
+    ///
+    /// let answer = connection.run_command(Some("shop"), &rawdoc! {"unknown": 1}, &[], limit).await?;
+    /// assert_eq!(Refusal::of(&answer).map(|refusal| refusal.code), Some(59));
+    /// # Ok(()) }
+    /// ```
+    ///
     /// # Errors
     /// Those of a connection that has been opened; [`Failure::is_maybe_done`] says whether the
     /// command may have been carried out.
@@ -134,6 +167,21 @@ impl Connection {
     /// the order in which the server carries them out. Each names its database. After an error any
     /// of them may have been carried out, so that only the first should change something. Errors
     /// are as those of [`Connection::run_command`].
+    ///
+    /// ```
+    /// # #[tokio::main]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = testkit::Server::standalone().await?;
+    /// # let settings = mongowire::Settings::new(mongowire::Address::Tcp("127.0.0.1".to_owned(), server.port()));
+    /// # let mut connection = mongowire::Connection::open(settings.into(), 1).await?;
+    /// use bson::rawdoc;
+    ///
+    /// let (ping, hello) = (rawdoc! {"ping": 1}, rawdoc! {"hello": 1});
+    /// let limit = std::time::Duration::from_secs(60);
+    /// let answers = connection.run_together(&[("admin", &ping), ("admin", &hello)], limit).await?;
+    /// assert!(answers[1].get_bool("isWritablePrimary")?);
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
     /// [`Failure::TooLong`], and nothing was sent: they are longer than [`MOST_BYTES_TOGETHER`].

@@ -29,7 +29,7 @@ macro_rules! workloads {
         }
 
         impl WorkloadSpec {
-            /// The workload.
+            /// Makes the workload that these options describe.
             ///
             /// # Errors
             /// As [`WorkloadOptions::make`].

@@ -1,4 +1,5 @@
-//! What a log says of a transaction in doubt, and what an operator may decide about it.
+//! Content of a log about a transaction in doubt, and the decisions that an operator may make about
+//! it.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -47,7 +47,7 @@ pub enum SalvageError {
     NoStore {
         /// Folder of the server's data.
         folder: String,
-        /// Folder of the log.
+        /// Folder of the log, in which there is none.
         log: String,
     },
     /// The items that were read cannot be kept beside the new file until it is written.

@@ -161,8 +161,8 @@ pub(super) fn ahead_of_the_commit() -> Plan {
     Plan { name: "ahead_of_the_commit", remembered: true, ..plan }
 }
 
-/// It reads one more document behind its insert, or changes one, which the other client changes
-/// together with what was read before.
+/// The transaction reads one more document behind its insert, or changes one, which the other
+/// client changes together with what was read before.
 pub(super) fn ahead_of_more(more: Op) -> Plan {
     let mut plan = ahead_of_the_commit();
     plan.docs.push(Start { ns: 3, value: ZERO });
@@ -170,7 +170,8 @@ pub(super) fn ahead_of_more(more: Op) -> Plan {
     Plan { name: "ahead_of_more", ..plan }
 }
 
-/// It commits behind its insert, beside a single write to what it has read, which sets no stamp.
+/// The transaction commits behind its insert, beside a single write to what it has read, which sets
+/// no stamp.
 pub(super) fn ahead_of_a_single_write() -> Plan {
     let mut plan = ahead_of_the_commit();
     plan.txs.truncate(1);

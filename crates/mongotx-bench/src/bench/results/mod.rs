@@ -17,6 +17,7 @@ mod pace;
 mod page;
 mod plan;
 mod stored;
+mod summary;
 
 use std::{
     path::{Path, PathBuf},

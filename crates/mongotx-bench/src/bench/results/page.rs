@@ -3,12 +3,14 @@
 use benchkit::report::table::Table;
 
 use super::{
+    chart::Chart,
     measurement::{Measurement, Section},
     stored::{Measured, Stored},
+    summary::summary,
 };
 
 /// The page without figures. `{{id}}` on a line of its own stands for a section, `{{conditions}}`
-/// for what all have in common.
+/// for what all have in common, `{{summary}}` for the ratios of all of them.
 pub(super) const TEMPLATE: &str = include_str!("page.md.in");
 /// Columns of a line of prose.
 const COLUMNS: usize = 100;
@@ -36,6 +38,7 @@ impl Page<'_> {
         for line in template.lines() {
             match line.strip_prefix("{{").and_then(|rest| rest.strip_suffix("}}")) {
                 Some("conditions") => lines.extend(self.conditions(&common)),
+                Some("summary") => lines.extend(self.summary()),
                 Some(id) => lines.extend(self.section(id, &common)),
                 None => lines.push(line.to_owned()),
             }
@@ -59,6 +62,20 @@ impl Page<'_> {
             }
         }
         common
+    }
+
+    /// The ratios to MongoDB's own transactions, of every workload that is drawn beside them.
+    fn summary(&self) -> Vec<String> {
+        let mut drawn = Vec::new();
+        for (section, stored) in &self.sections {
+            let measured = stored.iter().flat_map(|stored| &stored.measured);
+            for (measurement, measured) in section.measurements.iter().zip(measured) {
+                for table in &measured.tables {
+                    drawn.extend(charts_of(measurement, table).map(|chart| (chart, table)));
+                }
+            }
+        }
+        summary(drawn).map_or_else(|| wrapped("Nothing is measured yet.", "", ""), |table| table.to_markdown())
     }
 
     /// The days, the build and the conditions of the measurements.
@@ -122,10 +139,14 @@ fn table_parts(measurement: &Measurement, table: &Table, titled: bool) -> Vec<Ve
         parts.push(vec![format!("### {}", table.title)]);
     }
     parts.push(table.to_markdown());
-    let charts = measurement.charts.iter().filter(|chart| chart.table.is_empty() || chart.table == table.title);
-    parts.extend(charts.filter_map(|chart| chart.lines(table)).map(Vec::from));
+    parts.extend(charts_of(measurement, table).filter_map(|chart| chart.lines(table)).map(Vec::from));
     parts.push(wrapped(&table.notes, "", ""));
     parts
+}
+
+/// The charts of one table.
+fn charts_of<'a>(measurement: &'a Measurement, table: &'a Table) -> impl Iterator<Item = &'a Chart> {
+    measurement.charts.iter().filter(|chart| chart.table.is_empty() || chart.table == table.title)
 }
 
 fn is_said_elsewhere(fact: &str) -> bool {
@@ -204,7 +225,7 @@ mod tests {
         for section in SECTIONS {
             assert_eq!(places.iter().filter(|place| **place == section.id).count(), 1, "{}", section.id);
         }
-        assert_eq!(places.len(), SECTIONS.len() + 1, "{places:?}");
+        assert_eq!(places.len(), SECTIONS.len() + 2, "{places:?}");
     }
 
     #[test]

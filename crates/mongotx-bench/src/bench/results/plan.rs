@@ -110,7 +110,7 @@ const BANK: &[Measurement] = &[workload(
     &[Chart {
         groups: "work",
         label: "{}",
-        ..beside_native("bank", "", "Bank: transactions per second, by documents and write concern")
+        ..beside_native("bank", "", "Bank, three nodes: transactions per second, by documents and write concern")
     }],
 )];
 

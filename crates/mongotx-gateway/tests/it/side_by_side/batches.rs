@@ -91,8 +91,8 @@ async fn same_large_batches(mib: usize) {
     }
 }
 
-/// What transactions hold is among the documents, also of those that the server sends later: at
-/// both the batches show the committed versions, and nothing of what is MongoTx's.
+/// Transactions hold documents of the first batch, and of those that the server sends later: all
+/// batches show the committed versions, and nothing of what is MongoTx's.
 #[tokio::test]
 async fn batches_show_nothing_of_open_transactions() {
     let mut pair = Pair::start("cmp_held_batches").await;

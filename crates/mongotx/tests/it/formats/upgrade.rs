@@ -18,7 +18,7 @@ use crate::common::{
 };
 
 const LEASE_MS: u64 = 300;
-/// Its records name it, so it is the same in the file and in the test.
+/// The database of the dump. The records name it, so it is the same in the file and in the test.
 const DATABASE: &str = "left_by_format";
 /// Names of the application's collections.
 const LEFT: [&str; 3] = ["a", "b", "unique"];

@@ -86,7 +86,8 @@ async fn what_is_left_is_shown_where_it_is_by_one_command() {
     .await;
 }
 
-/// What transactions change that are not decided is not shown; what they have taken over is.
+/// Changes of transactions that are not decided are not shown; versions that they have taken over
+/// are.
 #[tokio::test]
 async fn of_documents_that_are_taken_over_the_committed_version_is_shown() {
     let (_server, reader) = reader(None).await;

@@ -66,7 +66,7 @@ async fn one_command_takes_the_first_at_each_level() {
     }
 }
 
-/// What the client has committed and not finished has its place in the order.
+/// Documents that the client has committed and not finished have their places in the order.
 #[tokio::test]
 async fn what_was_committed_a_moment_ago_is_the_first() {
     let server = started().await;

@@ -475,7 +475,7 @@ impl Drop for Paused {
     }
 }
 
-/// It is paused until a sweep has closed its record and another client has committed.
+/// A client is paused until a sweep has closed its record and another client has committed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_reader_that_was_paused_does_not_go_on_as_before() {
     if let Ok(job) = std::env::var(JOB) {

@@ -48,7 +48,7 @@ fn in_doubt() -> (TempDir, ServerConfig) {
     (folder, config)
 }
 
-/// What is salvaged, and the sure values of a1 to a3.
+/// Result of the salvage, and the sure values of a1 to a3.
 fn got(folder: &TempDir, config: &ServerConfig) -> (Salvaged, Vec<Option<Vec<u8>>>, u64) {
     let mut file = Vec::new();
     let found = salvage(config, &folder.path().join("scratch"), &mut file).unwrap();

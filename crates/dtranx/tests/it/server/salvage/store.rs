@@ -28,7 +28,7 @@ pub(crate) struct Store {
     pub(crate) history: Vec<State>,
 }
 
-/// What was salvaged, and the keys in the file.
+/// Result of a salvage, and the keys in its file.
 pub(crate) struct Got {
     pub(crate) found: Salvaged,
     pub(crate) sure: State,

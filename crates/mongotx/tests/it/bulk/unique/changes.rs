@@ -84,7 +84,7 @@ async fn a_key_that_two_statements_want_is_the_first_ones() {
     }
 }
 
-/// What stands behind a document that a rival holds is given back, keys and all.
+/// Documents behind one that a rival holds are given back, keys and all.
 #[tokio::test]
 async fn what_stands_behind_a_document_that_is_held_is_given_back() {
     let (client, coll, mut session) = place(4).await;
@@ -252,7 +252,7 @@ async fn keys_that_a_bulk_has_changed_are_those_of_the_transaction() {
     }
 }
 
-/// What the last transaction of the client has exchanged, and not finished: the next one gives all
+/// Keys that the client's last transaction has exchanged and not finished: the next one gives all
 /// of it other keys.
 #[tokio::test]
 async fn keys_that_are_committed_and_not_finished_are_moved_on() {
