@@ -142,7 +142,7 @@ impl Operation {
         self.statement.namespace()
     }
 
-    /// The name of its command.
+    /// Name of the command that the operation runs.
     pub(crate) fn command(&self) -> Option<&str> {
         match &self.statement {
             Statement::None => None,

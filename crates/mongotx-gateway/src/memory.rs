@@ -102,7 +102,7 @@ impl Held {
         self.bytes -= bytes;
     }
 
-    /// Gives all of it back.
+    /// Gives back all memory that this holder has taken.
     pub(crate) fn clear(&mut self) {
         self.shrink(self.bytes);
     }

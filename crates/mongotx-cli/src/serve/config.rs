@@ -14,7 +14,7 @@ use crate::failure::Failure;
 
 /// The flag that names the file.
 const CONFIG: &str = "config";
-/// The subcommand that has it.
+/// The subcommand whose options the file has.
 const SERVE: &str = "serve";
 /// The largest file that is read, in bytes.
 const LARGEST_BYTES: u64 = 1024 * 1024;

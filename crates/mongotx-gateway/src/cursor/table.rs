@@ -166,22 +166,22 @@ impl CursorTable {
         self.entries().get(&id).and_then(|entry| entry.open.as_ref()).is_some_and(Open::is_changes)
     }
 
-    /// Ends those of a session.
+    /// Ends the cursors that this session has opened.
     pub(crate) fn kill_of_session(&self, lsid: &Lsid) {
         self.entries().retain(|_, entry| entry.owner.lsid.as_ref() != Some(lsid));
     }
 
-    /// Ends those that a session opened in transactions.
+    /// Ends the cursors that this session has opened in transactions.
     pub(crate) fn kill_of_transactions(&self, lsid: &Lsid) {
         self.entries().retain(|_, entry| entry.owner.lsid.as_ref() != Some(lsid) || entry.owner.number.is_none());
     }
 
-    /// Ends those of a user's sessions.
+    /// Ends the cursors of all sessions of a user.
     pub(crate) fn kill_of_user(&self, user: &[u8]) {
         self.entries().retain(|_, entry| entry.owner.lsid.as_ref().is_none_or(|lsid| lsid.user != user));
     }
 
-    /// Ends those of every session.
+    /// Ends the cursors of all sessions; those outside sessions stay open.
     pub(crate) fn kill_of_sessions(&self) {
         self.entries().retain(|_, entry| entry.owner.lsid.is_none());
     }

@@ -105,7 +105,7 @@ fn encode(done: &Retry) -> Document {
     doc! {"s": entries}
 }
 
-/// Has an entry for itself.
+/// Returns true if the statement has an entry of its own; others share one.
 fn is_single(done: &Done) -> bool {
     matches!(done, Done::Modify(_) | Done::Update { upserted: Some(_), .. })
 }

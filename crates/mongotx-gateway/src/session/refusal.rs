@@ -7,14 +7,14 @@ use crate::failure::{Failure, codes};
 pub(crate) enum Refusal {
     /// The session has a newer number.
     TooOld {
-        /// The one that was sent.
+        /// The number that the client has sent.
         number: i64,
         /// The newest number of the session.
         newest: i64,
     },
     /// No such transaction is open.
     NotInProgress {
-        /// The one that was sent.
+        /// The number that the client has sent.
         number: i64,
         /// The newest number of the session.
         newest: i64,
