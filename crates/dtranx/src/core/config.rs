@@ -42,7 +42,8 @@ pub struct NodeConfig {
     /// Greatest number of transactions under way as coordinator; as participant, twice as many, of
     /// which half are for other coordinators only.
     pub max_running: usize,
-    /// Greatest number of validations under way as coordinator.
+    /// Greatest number of validations under way as coordinator; as participant, of those that are
+    /// found valid and wait for the log.
     pub max_validating: usize,
     /// Greatest number of commits of a coordinator that wait to be acknowledged by every
     /// participant; with more it begins nothing new that is logged.

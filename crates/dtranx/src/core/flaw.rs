@@ -91,6 +91,8 @@ pub(crate) enum Flaw {
     /// A validation that has waited to see its keys free counts for the epoch of its grant,
     /// whenever it has seen each of them free.
     ValidationKeysInTwoEpochs,
+    /// A participant says that reads are valid in an epoch which its log has not durably reserved.
+    ValidationBeforeReserved,
     /// Younger transactions wait for older ones as long as older ones for younger.
     YoungerNeverGivesWay,
     /// A request for locks goes on waiting when its transaction is aborted.

@@ -150,6 +150,7 @@ fn logged(coordinator: &mut Coordinator, participant: &mut Participant, ctx: &mu
         Wait::Epochs(through) => {
             ctx.epochs.reserve_logged(through);
             snapshot::raised(ctx);
+            participant.epochs_reserved(ctx);
             coordinator.answer_held(ctx);
         }
     }

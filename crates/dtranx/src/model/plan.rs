@@ -53,8 +53,9 @@ pub(crate) struct Plan {
     pub(crate) snaps_before: usize,
     /// Snapshots; their indices follow those of the transactions.
     pub(crate) snaps: Vec<Snap>,
-    /// Whether commits of an epoch are answered only when every server is known to have entered it.
-    /// Otherwise they are answered at once, so that they disturb snapshots.
+    /// Whether commits of an epoch are answered only when every server is known to have entered it,
+    /// or nothing else is under way. Otherwise they are answered at once, so that they disturb
+    /// snapshots.
     pub(crate) holds: bool,
     /// Budget of crashes, for all servers together.
     pub(crate) crashes: u8,

@@ -18,6 +18,8 @@ pub(crate) struct Server {
     pub(crate) is_ruined: bool,
     apart: bool,
     slow_storage: bool,
+    /// Time of its clock, which moves only to the end of a wait that nothing else ends.
+    now_ms: u64,
     /// Commands that a slow storage has not carried out.
     pub(crate) asked: Vec<Command>,
     /// Answers of a slow storage that have not arrived at the node.
@@ -44,6 +46,7 @@ impl Server {
             is_ruined: false,
             apart: plan.apart,
             slow_storage: plan.slow_storage == Some(id.0),
+            now_ms: 0,
             asked: vec![],
             answers: vec![],
             log: vec![],
@@ -65,7 +68,7 @@ impl Server {
         let recovery = self.replay(plan, self.log.len(), applied);
         self.tickets_from = self.log.len();
         let mut commands = Vec::new();
-        let node = recovery.finish(0, &mut commands);
+        let node = recovery.finish(self.now_ms, &mut commands);
         self.snapshots_from = node.tranx.epochs.now();
         self.node = Some(node);
         self.carry_out(commands, out, applied);
@@ -123,18 +126,24 @@ impl Server {
     pub(crate) fn on(&mut self, input: Input, out: &mut Vec<Command>, applied: &mut Vec<(TranxId, Vec<Write>)>) {
         let mut commands = Vec::new();
         match &mut self.node {
-            Some(node) if self.apart => node.take(0, input, &mut commands),
-            Some(node) => node.on(0, input, &mut commands),
+            Some(node) if self.apart => node.take(self.now_ms, input, &mut commands),
+            Some(node) => node.on(self.now_ms, input, &mut commands),
             None => {}
         }
         self.carry_out(commands, out, applied);
+    }
+
+    /// Moves the clock to the node's next deadline.
+    pub(crate) fn wait(&mut self) {
+        let deadline_ms = self.node.as_ref().and_then(Node::next_deadline_ms);
+        self.now_ms = self.now_ms.max(deadline_ms.unwrap_or(0));
     }
 
     /// Delivers the next event on a link between two machines of the node.
     pub(crate) fn pass(&mut self, link: Link, out: &mut Vec<Command>, applied: &mut Vec<(TranxId, Vec<Write>)>) {
         let mut commands = Vec::new();
         if let Some(node) = &mut self.node {
-            node.deliver(0, link, &mut commands);
+            node.deliver(self.now_ms, link, &mut commands);
         }
         self.carry_out(commands, out, applied);
     }

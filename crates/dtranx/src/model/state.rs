@@ -320,7 +320,12 @@ impl State {
                 on(&mut self.servers, at, Input::ServerGone { server: from });
             }
             Action::Tick(at) => {
-                self.early_ticks = self.early_ticks.saturating_sub(u8::from(!self.is_silent()));
+                let is_silent = self.is_silent();
+                self.early_ticks = self.early_ticks.saturating_sub(u8::from(!is_silent));
+                // An answer that is held back until a server is heard of is not held back for ever.
+                if is_silent && plan.holds {
+                    self.servers[at].wait();
+                }
                 on(&mut self.servers, at, Input::Tick);
             }
             Action::Collect(at) => {

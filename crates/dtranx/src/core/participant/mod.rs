@@ -13,8 +13,8 @@
 //! same server needs no durable `Ready`: its own `Commit` comes after it in the same log.
 //!
 //! `Validate` is step 1 without log, for transactions that only read; nothing is remembered of it
-//! (`validate`). A one-phase transaction is step 1 with `OnePhase` in the place of `Ready`, and
-//! then applied.
+//! (`validate`). Only the record of a new epoch is waited for. A one-phase transaction is step 1
+//! with `OnePhase` in the place of `Ready`, and then applied.
 //!
 //! The lock service answers late: a transaction may be aborted, or complete, by then. Its state is
 //! gone, so the answer is ignored, and `Release` has been sent behind `Acquire`.
@@ -49,8 +49,10 @@ use validate::Validating;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Participant {
     tranxs: BTreeMap<TranxId, State>,
-    /// Parts that only read, and are being locked or checked.
+    /// Parts that only read, and are being locked or checked, or wait for their epoch.
     validations: BTreeMap<ValidationId, Validating>,
+    /// Of these, the valid ones whose epoch is not durably reserved.
+    reserving: BTreeSet<(Epoch, ValidationId)>,
     complete: BTreeMap<ServerId, Complete>,
     /// Coordinators whose complete transactions above a number are still in the table.
     reclaiming: BTreeMap<ServerId, u64>,

@@ -1,4 +1,15 @@
 //! Parts of transactions that only read: locked or looked at, checked, voted for, and forgotten.
+//!
+//! A yes names the epoch in which the part was found valid: whatever replaces what it saw comes in
+//! that epoch or a later one. A server that was restarted is in the last epoch that its log has
+//! reserved; so a yes waits until its epoch is durably reserved, which the first of a block of
+//! epochs may not be. Otherwise a write of an earlier epoch could come after the restart, and a
+//! snapshot would have that write and lack what the reader saw.
+//!
+//! A waiting yes holds no locks. It waits for the one record that is under way, whatever becomes of
+//! its coordinator or client; who does not want it any more ignores it. A crash forgets it: nobody
+//! has heard of it, and the coordinator requests it again. There are `max_validating` of them at
+//! the most; further ones are refused as overloaded.
 
 use super::{Participant, prepare::misplaced};
 use crate::core::{
@@ -9,7 +20,7 @@ use crate::core::{
     machine::{Event, LockEvent},
     message::{Message, Vote},
     refusal::Refusal,
-    snapshot::reserve,
+    snapshot::{reserve, reserve_surely},
     transaction::Transaction,
     wanted::{Claim, Locks},
 };
@@ -21,6 +32,8 @@ pub(super) enum Validating {
     Locking(Transaction, Epoch),
     /// The storage compares versions.
     Checking(Transaction, Epoch),
+    /// It is valid; its epoch is not durably reserved.
+    Reserving,
 }
 
 impl Participant {
@@ -62,7 +75,7 @@ impl Participant {
             return self.lock(ctx, validation, part, epoch);
         }
         if probes_late(ctx, &part) {
-            validated(ctx, validation, Vote::Yes, epoch);
+            self.valid(ctx, validation, epoch);
         } else {
             self.compare(ctx, validation, part, epoch);
         }
@@ -87,8 +100,38 @@ impl Participant {
         if needs_locks(&part) {
             ctx.event(Event::Lock(LockEvent::Release { work: validation.into() }));
         }
-        let vote = if is_valid { Vote::Yes } else { Vote::No(Refusal::Stale { current: answer.stale, kept: None }) };
-        validated(ctx, validation, vote, epoch);
+        if is_valid {
+            self.valid(ctx, validation, epoch);
+        } else {
+            let refusal = Refusal::Stale { current: answer.stale, kept: None };
+            validated(ctx, validation, Vote::No(refusal), epoch);
+        }
+    }
+
+    /// Says yes, once the epoch is durably reserved.
+    fn valid(&mut self, ctx: &mut Context<'_>, validation: ValidationId, epoch: Epoch) {
+        if ctx.epochs.is_reserved(epoch) || ctx.config.has(Flaw::ValidationBeforeReserved) {
+            return validated(ctx, validation, Vote::Yes, epoch);
+        }
+        if self.reserving.len() >= ctx.config.max_validating {
+            let limit = format!("{} reads that wait for the log", ctx.config.max_validating);
+            return validated(ctx, validation, Vote::No(Refusal::Overloaded { limit }), epoch);
+        }
+        reserve_surely(ctx, epoch);
+        self.validations.insert(validation, Validating::Reserving);
+        self.reserving.insert((epoch, validation));
+    }
+
+    /// More epochs are durably reserved: says yes to what waited for them.
+    pub(crate) fn epochs_reserved(&mut self, ctx: &mut Context<'_>) {
+        while let Some((epoch, validation)) = self.reserving.first().copied() {
+            if !ctx.epochs.is_reserved(epoch) {
+                return;
+            }
+            self.reserving.pop_first();
+            self.validations.remove(&validation);
+            validated(ctx, validation, Vote::Yes, epoch);
+        }
     }
 
     /// Requests the locks, or has the lock service check that no other transaction holds one.

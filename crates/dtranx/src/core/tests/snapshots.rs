@@ -211,3 +211,76 @@ fn validation_in_an_epoch_that_is_new_here_is_answered_when_that_is_durable() {
     assert!(matches!(records(&said)[..], [(Record::Epochs { .. }, true)]), "{said:?}");
     assert_eq!(answer(&rig.flush()), Some(&CommitAnswer::Validated(validation(ME, 1))));
 }
+
+/// Has the node look at a read of one of its keys, in this epoch.
+fn validate(rig: &mut Rig, number: u64, epoch: u64) -> Vec<Command> {
+    let (validation, epoch) = (validation(PEER, number), Epoch(epoch));
+    let part = read("1a", Some(tranx(PEER, 1)));
+    let mut said = rig.receive(PEER, Message::Validate { validation, part, epoch });
+    if said.iter().any(|command| matches!(command, Command::Check { .. })) {
+        let answer = CheckAnswer { stale: vec![], stale_scans: false };
+        said.extend(rig.on(Input::Checked { work: validation.into(), answer }));
+    }
+    said
+}
+
+fn validated(number: u64, vote: Vote, epoch: u64) -> (ServerId, Message) {
+    (PEER, Message::Validated { validation: validation(PEER, number), vote, epoch: Epoch(epoch) })
+}
+
+#[test]
+fn yes_to_a_read_in_an_epoch_that_is_new_here_waits_until_that_is_durable() {
+    let mut rig = Rig::new(|_| ());
+    let asked = validate(&mut rig, 1, 9);
+    assert!(matches!(records(&asked)[..], [(Record::Epochs { .. }, true)]), "{asked:?}");
+    assert_eq!(sent(asked), []);
+    assert_eq!(validate(&mut rig, 1, 9), [], "a request that is repeated");
+    assert_eq!(sent(validate(&mut rig, 2, 9)), []);
+    assert_eq!(rig.node.status().participating, 2);
+    rig.on(Input::ServerGone { server: PEER });
+    assert_eq!(sent(rig.flush()), [validated(1, Vote::Yes, 9), validated(2, Vote::Yes, 9)]);
+    assert_eq!(rig.node.status().participating, 0);
+    assert_eq!(sent(validate(&mut rig, 3, 9)), [validated(3, Vote::Yes, 9)], "nothing waits in the rest of the block");
+}
+
+#[test]
+fn yes_to_a_read_waits_for_an_epoch_that_a_commit_has_brought_along() {
+    let mut rig = Rig::new(|_| ());
+    let id = tranx(PEER, 3);
+    rig.prepare(id, put(&["1w"]));
+    rig.flush();
+    rig.receive(PEER, Message::Decisions(vec![(id, Outcome::Commit(Epoch(9)))]));
+    assert_eq!(sent(validate(&mut rig, 1, 0)), []);
+    assert_eq!(sent(rig.flush()), [validated(1, Vote::Yes, 9)]);
+}
+
+/// What was said before a restart is of no later epoch than the server begins in after it.
+#[test]
+fn yes_to_a_read_is_of_no_later_epoch_than_the_next_life_begins_in() {
+    let mut rig = Rig::new(|_| ());
+    let asked = validate(&mut rig, 1, 9);
+    let is_kept = |through: &Epoch| vec![Record::Epochs { through: *through }];
+    let [(Record::Epochs { through }, _)] = records(&asked)[..] else { panic!("{asked:?}") };
+    for (said, log) in [(sent(asked.clone()), vec![]), (sent(rig.flush()), is_kept(through))] {
+        let next = Rig::recover(rig.node.config().clone(), None, log).node.tranx.epochs.now();
+        let is_later =
+            |(_, message): &(ServerId, Message)| matches!(message, Message::Validated { epoch, .. } if *epoch > next);
+        assert!(!said.iter().any(is_later), "{said:?}, and the next life begins in {next:?}");
+    }
+}
+
+#[test]
+fn more_reads_than_may_wait_for_an_epoch_are_refused_by_the_limits_name() {
+    let mut rig = Rig::new(|config| config.max_validating = 1);
+    validate(&mut rig, 1, 9);
+    let limit = "1 reads that wait for the log".to_owned();
+    assert_eq!(sent(validate(&mut rig, 2, 9)), [validated(2, Vote::No(Refusal::Overloaded { limit }), 9)]);
+    assert_eq!(sent(rig.flush()), [validated(1, Vote::Yes, 9)]);
+    assert_eq!(rig.node.status().participating, 0);
+}
+
+#[test]
+fn flaw_validation_before_reserved_says_yes_at_once() {
+    let mut rig = Rig::new(|config| config.flaw = Some(crate::core::flaw::Flaw::ValidationBeforeReserved));
+    assert_eq!(sent(validate(&mut rig, 1, 9)), [validated(1, Vote::Yes, 9)]);
+}

@@ -111,6 +111,11 @@ fn flaw_validation_keys_in_two_epochs_is_noticed() {
 }
 
 #[test]
+fn flaw_validation_before_reserved_is_noticed() {
+    is_noticed(validation_that_brings_an_epoch_and_snapshot(), Flaw::ValidationBeforeReserved);
+}
+
+#[test]
 fn flaw_resolved_unseen_is_noticed() {
     is_noticed(transfer_of_a_lost_coordinator(&["2b", "3c"]), Flaw::ResolvedUnseen);
 }

@@ -192,6 +192,21 @@ pub(super) fn validation_that_sees_keys_free_one_after_the_other_and_snapshot() 
     Plan { early_ticks: 1, ticks_only: Some(1), ..plan }
 }
 
+/// A reader sees a write of the second server's new epoch, and brings that epoch to the first
+/// server, whose log has not reserved it. The first server crashes, and then takes a write of the
+/// epoch before, which the snapshot shows. The snapshot does not show the write that the reader has
+/// seen.
+pub(super) fn validation_that_brings_an_epoch_and_snapshot() -> Plan {
+    let txs = vec![
+        tx(1, &[], &["1a", "2b"]),
+        Tx { from: Epoch(1), ..tx(2, &[], &["2b"]) },
+        Tx { sees: Some(1), ..tx(2, &["2b", "1a"], &[]) },
+        Tx { sees: Some(1), ..tx(1, &[], &["1a"]) },
+    ];
+    let plan = Plan { before: 1, snaps: vec![snap(2, &["1a", "2b"])], holds: true, ..Plan::new(2, txs) };
+    Plan { crashes: 1, crash_only: Some(1), ..plan }
+}
+
 /// A transfer that holds a key, a transaction of another coordinator that waits for that key, and a
 /// reader of the same coordinator that waits for that transaction by another key.
 pub(super) fn transfer_and_two_that_wait_from_afar() -> Plan {

@@ -60,6 +60,11 @@ fn validation_that_sees_keys_free_one_after_the_other_and_snapshot_with_early_ti
 }
 
 #[test]
+fn validation_that_brings_an_epoch_and_snapshot_with_crash() {
+    holds(validation_that_brings_an_epoch_and_snapshot());
+}
+
+#[test]
 fn transfer_and_two_that_wait_from_afar_disconnected() {
     holds(Plan { disconnections: 1, ..transfer_and_two_that_wait_from_afar() });
 }
