@@ -5,27 +5,51 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
+    explore::Explored,
     plan::Plan,
     state::{Action, State},
 };
-use crate::core::{CommitAnswer, Decision, Key, TranxId, WorkId};
+use crate::core::{CommitAnswer, Decision, Key, TranxId, WorkId, flaw::Flaw};
 
 /// Limit of the rounds of steps in which the cluster must come to rest.
 const MAX_STEPS: usize = 400;
 
-/// Description of the first violated property of `state`; `None` if it has none.
-pub(crate) fn violation(plan: &Plan, state: &State) -> Option<String> {
-    if let Some(refused) = refused_but_applied(state) {
-        return Some(refused);
+impl Explored for Plan {
+    type State = State;
+    type Action = Action;
+    type Flaw = Flaw;
+
+    fn first(&self) -> State {
+        State::new(self)
     }
-    if !state.is_silent() {
-        return None;
+
+    fn actions(&self, state: &State) -> Vec<Action> {
+        let mut actions = state.steps(self);
+        actions.extend(state.faults(self));
+        actions
     }
-    let mut state = state.clone();
-    if let Err(violation) = come_to_rest(plan, &mut state) {
-        return Some(violation);
+
+    fn take(&self, state: &mut State, action: &Action) {
+        state.take(self, action);
     }
-    leftovers(&state).or_else(|| not_serializable(plan, &state))
+
+    fn violation(&self, state: &State) -> Option<String> {
+        if let Some(refused) = refused_but_applied(state) {
+            return Some(refused);
+        }
+        if !state.is_silent() {
+            return None;
+        }
+        let mut state = state.clone();
+        if let Err(violation) = come_to_rest(self, &mut state) {
+            return Some(violation);
+        }
+        leftovers(&state).or_else(|| not_serializable(self, &state))
+    }
+
+    fn with_flaw(self, flaw: Flaw) -> Self {
+        Self { flaw: Some(flaw), ..self }
+    }
 }
 
 /// Takes steps without faults, in some order, and collects garbage when there are none left, until

@@ -5,77 +5,68 @@
 
 use std::collections::BTreeMap;
 
-use stateright::{Model, Property};
-
 use super::{
     member::MEMBERS,
-    plan::Plan,
+    plan::{Flaw, Plan},
     state::{Action, OTHER, State},
 };
 use crate::core::{CommitAnswer, Key, WorkId};
 use crate::model::{
-    explore::{Report, explore_all},
+    explore::Explored,
     properties::{Work, is_explained},
 };
 
 /// Limit of the steps in which the group must come to rest.
 const MAX_STEPS: usize = 400;
 
-impl Model for Plan {
+impl Explored for Plan {
     type State = State;
     type Action = Action;
+    type Flaw = Flaw;
 
-    fn init_states(&self) -> Vec<State> {
-        vec![State::new(self)]
+    fn first(&self) -> State {
+        State::new(self)
     }
 
-    fn actions(&self, state: &State, actions: &mut Vec<Action>) {
+    fn actions(&self, state: &State) -> Vec<Action> {
         if state.broken.is_some() {
-            return;
+            return vec![];
         }
-        let busy = state.busy(self);
-        if busy.is_empty() {
+        let mut actions = state.busy(self);
+        if actions.is_empty() {
             actions.extend(state.ticks());
         }
-        actions.extend(busy);
         actions.extend(state.asked(self));
         actions.extend(state.faults(self));
+        actions
     }
 
-    fn next_state(&self, state: &State, action: Action) -> Option<State> {
-        let mut next = state.clone();
-        next.take(self, &action);
-        Some(next)
+    fn take(&self, state: &mut State, action: &Action) {
+        state.take(self, action);
     }
 
-    fn properties(&self) -> Vec<Property<Self>> {
-        vec![Property::always("in order", |plan: &Plan, state: &State| violation(plan, state).is_none())]
+    fn violation(&self, state: &State) -> Option<String> {
+        if state.broken.is_some() {
+            return state.broken.clone();
+        }
+        if state.is_contradicted() {
+            return Some("a transaction is applied, but refused".to_owned());
+        }
+        if !state.busy(self).is_empty() {
+            return None;
+        }
+        let mut state = state.clone();
+        let leader = match come_to_rest(self, &mut state) {
+            Ok(leader) => leader,
+            Err(violation) => return Some(violation),
+        };
+        let broken = state.broken.clone().or_else(|| leftovers(&state, leader));
+        broken.or_else(|| not_serializable(self, &state, leader)).or_else(|| differing(self, &mut state, leader))
     }
-}
 
-/// Explores every state that `plan` can reach, up to the first that violates a property.
-pub(super) fn explore(plan: Plan) -> Report {
-    explore_all(plan, violation)
-}
-
-/// Description of the first violated property of `state`; `None` if it has none.
-fn violation(plan: &Plan, state: &State) -> Option<String> {
-    if state.broken.is_some() {
-        return state.broken.clone();
+    fn with_flaw(self, flaw: Flaw) -> Self {
+        Self { flaw: Some(flaw), ..self }
     }
-    if state.is_contradicted() {
-        return Some("a transaction is applied, but refused".to_owned());
-    }
-    if !state.busy(plan).is_empty() {
-        return None;
-    }
-    let mut state = state.clone();
-    let leader = match come_to_rest(plan, &mut state) {
-        Ok(leader) => leader,
-        Err(violation) => return Some(violation),
-    };
-    let broken = state.broken.clone().or_else(|| leftovers(&state, leader));
-    broken.or_else(|| not_serializable(plan, &state, leader)).or_else(|| differing(plan, &mut state, leader))
 }
 
 /// Takes steps without faults until there are none left. Returns the member that leads then.

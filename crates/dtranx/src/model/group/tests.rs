@@ -1,66 +1,15 @@
 //! Explorations of a group by its rules, which must hold, and with one rule broken each, which the
 //! model must notice.
 
-use stateright::{Model, Property};
-
 use super::{
-    check::explore,
     member::Member,
     plan::{Budget, Flaw, Plan},
-    state::{Action, State},
 };
 use crate::core::{CommitAnswer, ServerId};
 use crate::model::{
-    explore::explore_all,
+    explore::{holds, is_noticed, reaches},
     plan::{Snap, Tx, snap, tx},
 };
-
-/// Explores the whole plan and fails if a property is violated.
-fn holds(plan: Plan) {
-    let report = explore(plan);
-    assert!(report.violation.is_none(), "{}", report.violation.unwrap());
-    assert!(report.states > 100, "nothing is explored: {report:?}");
-}
-
-/// Explores the plan with a flaw and fails if no property is violated.
-fn is_noticed(plan: Plan, flaw: Flaw) {
-    let report = explore(Plan { flaw: Some(flaw), ..plan });
-    println!("{}", report.violation.expect("it is not noticed"));
-}
-
-/// A plan in which a state is looked for that has to be reached.
-#[derive(Clone)]
-struct Reaches {
-    plan: Plan,
-    what: fn(&State) -> bool,
-}
-
-impl Model for Reaches {
-    type State = State;
-    type Action = Action;
-
-    fn init_states(&self) -> Vec<State> {
-        self.plan.init_states()
-    }
-
-    fn actions(&self, state: &State, actions: &mut Vec<Action>) {
-        self.plan.actions(state, actions);
-    }
-
-    fn next_state(&self, state: &State, action: Action) -> Option<State> {
-        self.plan.next_state(state, action)
-    }
-
-    fn properties(&self) -> Vec<Property<Self>> {
-        vec![Property::always("in order", |model: &Self, state: &State| !(model.what)(state))]
-    }
-}
-
-/// Explores the plan and fails if no state is reached in which `what` is true.
-fn reaches(plan: Plan, what: fn(&State) -> bool) {
-    let report = explore_all(Reaches { plan, what }, |model, state| (model.what)(state).then(String::new));
-    assert!(report.violation.is_some(), "it is not reached: {report:?}");
-}
 
 fn with(plan: Plan, budget: Budget) -> Plan {
     Plan { budget, ..plan }

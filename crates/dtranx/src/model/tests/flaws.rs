@@ -1,8 +1,8 @@
 //! Explorations of the protocol with one flaw: a property is violated.
 
-use super::{is_noticed, plans::*};
+use super::plans::*;
 use crate::core::flaw::Flaw;
-use crate::model::plan::Plan;
+use crate::model::{explore::is_noticed, plan::Plan};
 
 /// Makes one test per flaw, with the plan that shows the flaw.
 macro_rules! flaws {

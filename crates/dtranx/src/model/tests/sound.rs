@@ -1,7 +1,10 @@
 //! Explorations of the real protocol: no property is violated.
 
-use super::{holds, plans::*};
-use crate::model::plan::{Plan, Tx, key, tx};
+use super::plans::*;
+use crate::model::{
+    explore::holds,
+    plan::{Plan, Tx, key, tx},
+};
 
 #[test]
 fn write_skew_with_crash() {
