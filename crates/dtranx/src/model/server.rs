@@ -31,11 +31,18 @@ pub(crate) struct Server {
     pub(super) gc_record: Option<GcRecord>,
     pub(crate) items: BTreeMap<Key, Item>,
     pub(super) persisted: BTreeMap<Key, Item>,
-    /// Version of each key before its first write in each epoch after `snapshots_from`.
-    replaced: BTreeMap<Key, Vec<(Epoch, Option<TranxId>)>>,
-    snapshots_from: Epoch,
+    pub(super) history: History,
     /// Commands of the garbage collection that have not been carried out.
     pub(crate) chores: VecDeque<Command>,
+}
+
+/// Versions that were replaced, for snapshots of earlier epochs.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct History {
+    /// Snapshots from the end of this epoch on are kept.
+    from: Epoch,
+    /// Version of each key before its first write in each epoch after `from`.
+    replaced: BTreeMap<Key, Vec<(Epoch, Option<TranxId>)>>,
 }
 
 impl Server {
@@ -56,8 +63,7 @@ impl Server {
             gc_record: None,
             items: BTreeMap::new(),
             persisted: BTreeMap::new(),
-            replaced: BTreeMap::new(),
-            snapshots_from: Epoch(0),
+            history: History::default(),
             chores: VecDeque::new(),
         }
     }
@@ -69,7 +75,7 @@ impl Server {
         self.tickets_from = self.log.len();
         let mut commands = Vec::new();
         let node = recovery.finish(self.now_ms, &mut commands);
-        self.snapshots_from = node.tranx.epochs.now();
+        self.history.from = node.tranx.epochs.now();
         self.node = Some(node);
         self.carry_out(commands, out, applied);
     }
@@ -114,7 +120,7 @@ impl Server {
         self.chores.clear();
         self.asked.clear();
         self.answers.clear();
-        self.replaced.clear();
+        self.history.replaced.clear();
     }
 
     /// Returns true if the storage has writes that a crash could lose.
@@ -212,9 +218,9 @@ impl Server {
 
     /// Keeps the versions that `writes` replace, for snapshots of earlier epochs.
     fn keep(&mut self, epoch: Epoch, writes: &[Write]) {
-        for Write { key, .. } in writes.iter().filter(|_| epoch > self.snapshots_from) {
+        for Write { key, .. } in writes.iter().filter(|_| epoch > self.history.from) {
             let version = self.items.get(key).map(|item| item.version);
-            let replaced = self.replaced.entry(key.clone()).or_default();
+            let replaced = self.history.replaced.entry(key.clone()).or_default();
             if replaced.last().is_none_or(|(written, _)| *written < epoch) {
                 replaced.push((epoch, version));
             }
@@ -224,10 +230,10 @@ impl Server {
     /// Version of a key at the end of an epoch; `None` if the server does not keep that epoch any
     /// more.
     pub(crate) fn read_at(&self, epoch: Epoch, key: &Key) -> Option<Option<TranxId>> {
-        if epoch < self.snapshots_from {
+        if epoch < self.history.from {
             return None;
         }
-        let replaced = self.replaced.get(key).and_then(|replaced| replaced.iter().find(|(at, _)| *at > epoch));
+        let replaced = self.history.replaced.get(key).and_then(|replaced| replaced.iter().find(|(at, _)| *at > epoch));
         Some(replaced.map_or_else(|| self.items.get(key).map(|item| item.version), |(_, version)| *version))
     }
 

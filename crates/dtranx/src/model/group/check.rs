@@ -65,18 +65,20 @@ impl Explored for Plan {
     }
 
     fn with_flaw(self, flaw: Flaw) -> Self {
-        Self { flaw: Some(flaw), ..self }
+        self.broken(flaw)
     }
 }
 
 /// Takes steps without faults until there are none left. Returns the member that leads then.
 fn come_to_rest(plan: &Plan, state: &mut State) -> Result<usize, String> {
-    let healed = Plan { cut_off: None, candidates: vec![], ..plan.clone() };
+    let reached = Plan { cut_off: None, is_deaf: false, ..plan.clone() };
+    let healed = Plan { candidates: vec![], voter: None, elects_after: None, ..reached };
     for at in 0..MEMBERS {
         if !state.members[at].is_up {
             state.take(&healed, &Action::Restart(at));
         }
     }
+    let mut has_collected = false;
     for _ in 0..MAX_STEPS {
         let leader = (0..MEMBERS).find(|at| {
             let member = &state.members[*at];
@@ -100,6 +102,14 @@ fn come_to_rest(plan: &Plan, state: &mut State) -> Result<usize, String> {
             continue;
         }
         let ticks = state.ticks();
+        if ticks.is_empty() && state.is_full(plan) && !has_collected {
+            has_collected = true;
+            make_room(&healed, state, leader);
+            continue;
+        }
+        if ticks.is_empty() && !state.members[leader].is_serving() {
+            return Err(format!("member {leader} is elected, and its life does not begin"));
+        }
         if ticks.is_empty() {
             return Ok(leader);
         }
@@ -109,6 +119,18 @@ fn come_to_rest(plan: &Plan, state: &mut State) -> Result<usize, String> {
     }
     let status = |at| state.node(at).map(|node| node.status());
     Err(format!("it does not come to rest: {:?}", (0..=OTHER).map(status).collect::<Vec<_>>()))
+}
+
+/// Has the leader append marks, and every member remove what these cover.
+fn make_room(plan: &Plan, state: &mut State, leader: usize) {
+    state.take(plan, &Action::Mark(leader));
+    while let Some(action) = state.busy(plan).first().cloned() {
+        state.take(plan, &action);
+    }
+    for at in 0..MEMBERS {
+        state.budget.collections = 1;
+        state.take(plan, &Action::Collect(at));
+    }
 }
 
 /// What is left on a server at rest.
@@ -122,7 +144,7 @@ fn leftovers(state: &State, leader: usize) -> Option<String> {
 
 /// A member whose items differ from the leader's once it has applied its log.
 fn differing(plan: &Plan, state: &mut State, leader: usize) -> Option<String> {
-    for at in (0..MEMBERS).filter(|at| *at != leader) {
+    for at in (0..MEMBERS).filter(|at| *at != leader && !state.members[*at].is_hung).collect::<Vec<_>>() {
         let through = state.members[at].len();
         drop(state.members[at].server.replay(&plan.base, through, &mut vec![]));
         let (items, leaders) = (&state.members[at].server.items, &state.members[leader].server.items);

@@ -1,7 +1,9 @@
 //! One member of a group: a log whose entries have terms, items, and, while it leads, a node.
 
+use std::collections::BTreeMap;
+
 use crate::core::{
-    Command, CommitAnswer, Epoch, Message, Record, SegmentSummary, ServerId, Settlement, SnapshotAnswer,
+    Command, CommitAnswer, Epoch, Item, Key, Message, Record, SegmentSummary, ServerId, Settlement, SnapshotAnswer,
     SnapshotMessage, Vote,
 };
 use crate::model::server::Server;
@@ -26,7 +28,13 @@ pub(super) struct Member {
     /// Number of entries that it knows to be committed.
     pub(super) committed: usize,
     pub(super) lead: Option<Lead>,
+    /// Term that its GC log has: the one it knew when it last removed entries.
+    pub(super) recorded: u64,
+    /// Folder beside, with the first piece of a leader's items.
+    pub(super) transfer: Option<Transfer>,
     pub(super) is_up: bool,
+    /// Whether its disk syncs nothing any more.
+    pub(super) is_hung: bool,
     /// Whether its store is one of those that the group counts.
     pub(super) has_vote: bool,
 }
@@ -49,8 +57,18 @@ pub(super) struct Lead {
     pub(super) acknowledged: [usize; MEMBERS],
     /// What waits for a round.
     pub(super) held: Vec<Command>,
+    /// What leaves when the round that is under way ends.
+    pub(super) round: Vec<Command>,
     /// Whether a round has ended; counts only where rounds of before are believed.
     pub(super) was_confirmed: bool,
+}
+
+/// Items that a follower has got so far.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Transfer {
+    /// Term of the leader, and the index at which the leader's log begins.
+    pub(super) name: (u64, usize),
+    pub(super) items: BTreeMap<Key, Item>,
 }
 
 /// What becomes of something that a node says.
@@ -69,7 +87,10 @@ impl Member {
             term: 0,
             committed: 0,
             lead: None,
+            recorded: 0,
+            transfer: None,
             is_up: true,
+            is_hung: false,
             has_vote: true,
         }
     }
@@ -106,9 +127,19 @@ impl Member {
         self.tags.iter().zip(other).take_while(|(mine, others)| mine.term == others.term).count()
     }
 
-    pub(super) fn step_down(&mut self) {
+    /// Number of entries that its log has and that are not removed.
+    pub(super) fn held(&self) -> usize {
+        self.len() - self.server.removed
+    }
+
+    /// Drops the node; what it kept of replaced items goes with it (G19).
+    pub(super) fn step_down(&mut self, plan: &Plan) {
         self.lead = None;
+        let history = self.server.history.clone();
         self.server.stop();
+        if plan.has(Flaw::HistoryGoesOn) {
+            self.server.history = history;
+        }
     }
 
     /// Crashes: the first `kept` entries that were not synced survive.
@@ -183,13 +214,16 @@ impl Member {
         self.server.persisted = self.server.items.clone();
         self.server.gc_record = Some(record);
         self.server.removed = removed;
+        self.recorded = self.term;
     }
 
-    /// Takes over the items of `from`, and with them what it has removed.
-    pub(super) fn install(&mut self, from: &Server) {
-        self.server.items = from.items.clone();
-        self.server.persisted = from.items.clone();
+    /// Puts the items of `from` in the place of its own, and with them what `from` has removed. Its
+    /// term stays its own (G15).
+    pub(super) fn install(&mut self, from: &Server, items: BTreeMap<Key, Item>) {
+        self.server.persisted = items.clone();
+        self.server.items = items;
         self.begin_at(from);
+        self.recorded = self.term;
     }
 
     /// Takes over what `from` has removed.
@@ -201,6 +235,6 @@ impl Member {
 
 impl Lead {
     pub(super) fn new(term: u64, first: usize) -> Self {
-        Self { term, first, acknowledged: [0; MEMBERS], held: vec![], was_confirmed: false }
+        Self { term, first, acknowledged: [0; MEMBERS], held: vec![], round: vec![], was_confirmed: false }
     }
 }

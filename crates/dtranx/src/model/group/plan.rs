@@ -1,5 +1,6 @@
 //! Plans of a group: transactions, budgets of faults, and rules that are broken on purpose.
 
+use crate::core::flaw;
 use crate::model::plan::{self, Tx};
 
 /// A group to explore, with the server beside it.
@@ -7,11 +8,27 @@ use crate::model::plan::{self, Tx};
 pub(super) struct Plan {
     /// Transactions of the clients. The group is server 1, and the other server is server 2.
     pub(super) base: plan::Plan,
-    /// Member that the first leader has not reached and does not reach.
+    /// Member that the first leader has not reached and does not reach, but for late batches.
     pub(super) cut_off: Option<usize>,
+    /// Whether later leaders do not reach the first one.
+    pub(super) is_deaf: bool,
+    /// Whether the first leader reaches that member once it has removed entries.
+    pub(super) rejoins: bool,
+    /// Member whose disk syncs nothing, from the beginning of the exploration on.
+    pub(super) hung: Option<usize>,
+    /// Number of entries that only the first leader has when the exploration begins.
+    pub(super) ahead: usize,
+    /// Entries in the log of some member from which on clients' transactions are refused.
+    pub(super) room: Option<usize>,
     /// Only these members stand for election, if any are named.
     pub(super) candidates: Vec<usize>,
-    /// The only member that crashes, if one is named.
+    /// Client whose request comes before any election, if one is named.
+    pub(super) elects_after: Option<usize>,
+    /// Client that begins only after an election, if one is named.
+    pub(super) begins_later: Option<usize>,
+    /// The only member that votes for another one, if one is named.
+    pub(super) voter: Option<usize>,
+    /// The only member that crashes, or whose disk hangs, if one is named.
     pub(super) crash_only: Option<usize>,
     pub(super) budget: Budget,
     pub(super) flaw: Option<Flaw>,
@@ -36,6 +53,12 @@ pub(super) struct Budget {
     pub(super) marks: u8,
     /// Members that look for entries to remove.
     pub(super) collections: u8,
+    /// Followers that say what their log ends with, before a batch reaches them.
+    pub(super) reports: u8,
+    /// Clients that ask a later leader what became of their commits.
+    pub(super) asks: u8,
+    /// Members whose disk syncs nothing any more.
+    pub(super) hangs: u8,
 }
 
 /// A rule of the group that is broken on purpose.
@@ -59,6 +82,8 @@ pub(super) enum Flaw {
     SnapshotUnconfirmed,
     /// G6: a round that ended before it was said counts.
     ConfirmedBefore,
+    /// G6: a round takes along what was said after it began.
+    LatecomersLeave,
     /// G7: what a leader does not know is aborted, whoever has numbered it.
     AnswersForLaterLives,
     /// G8: a follower makes its log as long as the batch says.
@@ -75,6 +100,28 @@ pub(super) enum Flaw {
     MarksNotInLog,
     /// G12: a follower that needs removed entries gets those that are left, without items.
     RemovedWithoutItems,
+    /// G13: a participant says that reads are valid in an epoch that no committed entry reserves.
+    ValidatesUnreserved,
+    /// G13: a leader serves a snapshot as soon as it is in a later epoch, reserved or not.
+    ServesUnreserved,
+    /// G14: a leader says of any request that it is not in the log.
+    NotFoundOfLaterLives,
+    /// G15: a follower that gets items gets the term that the leader has recorded with them.
+    StateTransferred,
+    /// G16: a piece of items is put to those of another transfer.
+    PiecesMixed,
+    /// G17: an acknowledgement counts as far as the leader's log goes, whatever the follower has
+    /// there.
+    ConflictCounted,
+    /// G18: a leader goes on with the segment that its life began with, and removes it as if it
+    /// were sealed.
+    SegmentGoesOn,
+    /// G19: a leader reads snapshots by what it kept of replaced items in an earlier life.
+    HistoryGoesOn,
+    /// G20: a member whose log is full acknowledges nothing.
+    FullAcknowledgesNothing,
+    /// G21: a leader whose disk syncs nothing goes on leading.
+    HungLeads,
 }
 
 impl Plan {
@@ -82,7 +129,15 @@ impl Plan {
         Self {
             base: plan::Plan::new(2, txs),
             cut_off: None,
+            is_deaf: false,
+            rejoins: false,
+            hung: None,
+            ahead: 0,
+            room: None,
             candidates: vec![],
+            elects_after: None,
+            begins_later: None,
+            voter: None,
             crash_only: None,
             budget: Budget::default(),
             flaw: None,
@@ -91,5 +146,13 @@ impl Plan {
 
     pub(super) fn has(&self, flaw: Flaw) -> bool {
         self.flaw == Some(flaw)
+    }
+
+    /// The same plan with a broken rule, which may be one of a single server.
+    pub(super) fn broken(mut self, flaw: Flaw) -> Self {
+        if flaw == Flaw::ValidatesUnreserved {
+            self.base.flaw = Some(flaw::Flaw::ValidationBeforeReserved);
+        }
+        Self { flaw: Some(flaw), ..self }
     }
 }

@@ -12,12 +12,14 @@ impl State {
     pub(super) fn elections(&self, plan: &Plan) -> Vec<Action> {
         let may_stand = |at: &usize| plan.candidates.is_empty() || plan.candidates.contains(at);
         let pairs = (0..MEMBERS).filter(may_stand).flat_map(|candidate| {
-            (0..MEMBERS).filter(move |voter| *voter != candidate).map(move |voter| (candidate, voter))
+            let may_vote = move |voter: &usize| *voter != candidate && plan.voter.is_none_or(|only| *voter == only);
+            (0..MEMBERS).filter(may_vote).map(move |voter| (candidate, voter))
         });
         let may_win = |(candidate, voter): &(usize, usize)| {
             let (one, other) = (&self.members[*candidate], &self.members[*voter]);
             let leads = one.lead.as_ref().is_some_and(|lead| lead.term >= self.term());
-            let count = [one, other].into_iter().all(|member| member.is_up && member.has_vote);
+            let may_vote = |member: &Member| member.is_up && member.has_vote && !member.is_hung;
+            let count = [one, other].into_iter().all(may_vote);
             count && !leads && other.is_at_most(one)
         };
         pairs.filter(may_win).map(|(candidate, voter)| Action::Elect { candidate, voter }).collect()
@@ -34,7 +36,7 @@ impl State {
             let member = &mut self.members[at];
             member.term = term;
             if member.lead.is_some() {
-                member.step_down();
+                member.step_down(plan);
             }
         }
         let member = &mut self.members[candidate];
@@ -51,13 +53,17 @@ impl State {
         let Some(lead) = &leader.lead else { return false };
         let is_old = follower.term > lead.term;
         let accepts = !is_old || plan.has(Flaw::OldTermAccepted) && follower.lead.is_none();
-        from != to && leader.is_up && follower.is_up && accepts
+        let is_full = plan.room.is_some_and(|room| follower.held() >= room);
+        let answers = !follower.is_hung && !(is_full && plan.has(Flaw::FullAcknowledgesNothing));
+        from != to && leader.is_up && follower.is_up && accepts && answers
     }
 
     /// Returns true if a member would take a batch of another one, and is not cut off from it.
-    fn may_reach(&self, plan: &Plan, from: usize, to: usize) -> bool {
+    pub(super) fn may_reach(&self, plan: &Plan, from: usize, to: usize) -> bool {
         let is_first = self.members[from].lead.as_ref().is_some_and(|lead| lead.term == 1);
-        self.would_take(plan, from, to) && !(is_first && plan.cut_off == Some(to))
+        let is_back = plan.rejoins && self.members[from].server.removed > 0;
+        let is_cut_off = is_first && !is_back && plan.cut_off == Some(to) || !is_first && plan.is_deaf && to == 0;
+        self.would_take(plan, from, to) && !is_cut_off
     }
 
     /// Batches that would change something.
@@ -69,7 +75,10 @@ impl State {
                 let Some(lead) = &leader.lead else { continue };
                 let has_all = follower.tags == leader.tags && lead.acknowledged[to] == leader.len();
                 let knows_commit = plan.budget.collections == 0 || follower.committed >= leader.committed;
-                if !has_all || !knows_commit || follower.term < lead.term {
+                let needs_items = follower.len() < leader.server.removed && !plan.has(Flaw::RemovedWithoutItems);
+                if needs_items {
+                    actions.push(Action::Piece { from, to });
+                } else if !has_all || !knows_commit || follower.term < lead.term {
                     actions.push(Action::Replicate { from, to });
                 }
             }
@@ -81,11 +90,8 @@ impl State {
     pub(super) fn deliver(&mut self, plan: &Plan, from: usize, to: usize, entries: usize) {
         let leader = self.members[from].clone();
         let Some(lead) = &leader.lead else { return };
+        self.hear_of(plan, to, lead.term);
         let follower = &mut self.members[to];
-        follower.term = follower.term.max(lead.term);
-        if follower.lead.is_some() {
-            follower.step_down();
-        }
         let needs_items = follower.len() < leader.server.removed;
         let same = follower.common(&leader.tags[..entries]);
         let conflicts = same < entries && same < follower.len();
@@ -100,8 +106,6 @@ impl State {
         }
         if needs_items && plan.has(Flaw::RemovedWithoutItems) {
             follower.begin_at(&leader.server);
-        } else if needs_items {
-            follower.install(&leader.server);
         }
         follower.server.durable = follower.len();
         follower.committed = follower.committed.max(leader.committed.min(entries)).min(follower.len());
@@ -109,6 +113,42 @@ impl State {
             lead.acknowledged[to] = lead.acknowledged[to].max(entries);
         }
         self.advance(plan, from);
+    }
+
+    /// A member hears of a leader with this term.
+    pub(super) fn hear_of(&mut self, plan: &Plan, at: usize, term: u64) {
+        let member = &mut self.members[at];
+        member.term = member.term.max(term);
+        if member.lead.is_some() {
+            member.step_down(plan);
+        }
+    }
+
+    /// Number of entries that a leader may count for a follower which says what its log ends with,
+    /// if those are more than before (G17).
+    pub(super) fn reported(&self, plan: &Plan, from: usize, to: usize) -> Option<usize> {
+        let (follower, leader) = (&self.members[from], &self.members[to]);
+        let lead = leader.lead.as_ref().filter(|_| self.would_take(plan, to, from))?;
+        let last = follower.server.durable;
+        let term = |member: &Member| member.tags[..last.min(member.len())].last().map(|tag| tag.term);
+        let through = if plan.has(Flaw::ConflictCounted) {
+            last.min(leader.server.durable)
+        } else if last <= leader.len() && term(follower) == term(leader) {
+            last
+        } else {
+            return None;
+        };
+        (through > lead.acknowledged[from]).then_some(through)
+    }
+
+    /// A leader hears what a follower's log ends with.
+    pub(super) fn report_log(&mut self, plan: &Plan, from: usize, to: usize) {
+        self.budget.reports -= 1;
+        let (Some(through), Some(lead)) = (self.reported(plan, from, to), &mut self.members[to].lead) else { return };
+        lead.acknowledged[from] = through;
+        let term = lead.term;
+        self.hear_of(plan, from, term);
+        self.advance(plan, to);
     }
 
     /// Counts what a leader's log and the acknowledgements say, and lets its node go on.
@@ -145,7 +185,10 @@ impl State {
         }
         self.act(plan, at, through);
         let (mut out, mut applied) = (vec![], vec![]);
-        self.members[at].server.start(&plan.base, &mut out, &mut applied);
+        let server = &mut self.members[at].server;
+        let kept = plan.has(Flaw::HistoryGoesOn).then(|| server.history.clone());
+        server.start(&plan.base, &mut out, &mut applied);
+        server.history = kept.unwrap_or(server.history.clone());
         self.hear(plan, at, out, applied);
     }
 
@@ -182,26 +225,37 @@ impl State {
         }
     }
 
-    /// Returns true if a majority would confirm the term of a leader.
-    pub(super) fn is_confirmed(&self, plan: &Plan, at: usize) -> bool {
-        let Some(lead) = &self.members[at].lead else { return false };
+    /// Members each of which would confirm the term of a leader, and is a majority together with
+    /// it.
+    pub(super) fn confirming(&self, plan: &Plan, at: usize) -> Vec<usize> {
+        let Some(lead) = &self.members[at].lead else { return vec![] };
         let any = plan.has(Flaw::EmptyDiskConfirms);
-        let confirms = |member: &&Member| member.is_up && (member.has_vote || any) && member.term <= lead.term;
-        self.members.iter().filter(confirms).count() >= MAJORITY
+        // A term is synced before it is confirmed.
+        let may = |member: &Member| member.term == lead.term || member.term < lead.term && !member.is_hung;
+        let counts = |member: &Member| member.is_up && (member.has_vote || any) && may(member);
+        let is_counted = counts(&self.members[at]);
+        (0..MEMBERS).filter(|by| is_counted && *by != at && counts(&self.members[*by])).collect()
     }
 
-    /// A round ends: what waited for it leaves.
-    pub(super) fn confirm(&mut self, plan: &Plan, at: usize) {
+    /// A round begins, for what waits now, and another member confirms the term.
+    pub(super) fn round(&mut self, plan: &Plan, at: usize, by: usize) {
         let Some(lead) = &mut self.members[at].lead else { return };
         lead.was_confirmed = plan.has(Flaw::ConfirmedBefore);
-        let (term, held) = (lead.term, std::mem::take(&mut lead.held));
-        for member in self.members.iter_mut().filter(|member| member.is_up && member.term < term) {
-            member.term = term;
-            if member.lead.is_some() {
-                member.step_down();
-            }
+        lead.round = std::mem::take(&mut lead.held);
+        let term = lead.term;
+        if self.members[by].term < term {
+            self.hear_of(plan, by, term);
         }
-        for command in held {
+    }
+
+    /// The answers of a round arrive: what waited for it leaves.
+    pub(super) fn confirm(&mut self, plan: &Plan, at: usize) {
+        let Some(lead) = &mut self.members[at].lead else { return };
+        let mut leaving = std::mem::take(&mut lead.round);
+        if plan.has(Flaw::LatecomersLeave) {
+            leaving.append(&mut lead.held);
+        }
+        for command in leaving {
             self.spread(at, command);
         }
     }
@@ -230,7 +284,7 @@ impl State {
         self.members[at].append(marks);
     }
 
-    fn marks(&self, at: usize) -> Option<Vec<(ServerId, u64)>> {
+    pub(super) fn marks(&self, at: usize) -> Option<Vec<(ServerId, u64)>> {
         let node = self.node(at)?;
         let low_water = |server| (server, node.tranx.participant.low_water(server));
         Some([GROUP, self.other.id].map(low_water).to_vec())
@@ -248,7 +302,10 @@ impl State {
         } else {
             let last = (first..known).rev().find(|index| member.tags[*index].marks.is_some())?;
             let marks = member.tags[last].marks.clone()?;
-            Removal { removed: member.removable(&marks, last), marks, applied: last }
+            let removed = member.removable(&marks, last);
+            let began_in = member.lead.as_ref().filter(|lead| removed > lead.first);
+            let is_open = plan.has(Flaw::SegmentGoesOn) && began_in.is_some();
+            Removal { removed: if is_open { member.len() } else { removed }, marks, applied: last }
         };
         (removal.removed > first).then_some(removal)
     }

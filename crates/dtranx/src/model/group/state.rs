@@ -1,15 +1,13 @@
 //! [`State`] of a group, of the server beside it and of the clients, and the steps from one state
 //! to the next.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use super::{
     member::{MEMBERS, Member, Passage},
     plan::{Budget, Flaw, Plan},
 };
-use crate::core::{
-    Again, ClientId, Command, CommitAnswer, Input, MessageId, Node, ServerId, SnapshotAnswer, TranxId, Write,
-};
+use crate::core::{Command, CommitAnswer, Input, Node, ServerId, SnapshotAnswer, TranxId, Write};
 use crate::model::{
     server::Server,
     state::{Client, Post, Reader},
@@ -72,13 +70,37 @@ pub(super) enum Action {
         to: usize,
         entries: usize,
     },
+    /// A follower gets a piece of the leader's items.
+    Piece {
+        from: usize,
+        to: usize,
+    },
+    /// A follower tells a leader what its log ends with, before a batch reaches it.
+    Report {
+        from: usize,
+        to: usize,
+    },
     /// Two members elect one of them.
     Elect {
         candidate: usize,
         voter: usize,
     },
-    /// A majority confirms the leader's term.
+    /// A leader begins a round, and another member confirms its term.
+    Round {
+        at: usize,
+        by: usize,
+    },
+    /// The answers of the round arrive.
     Confirm(usize),
+    /// A client asks a leader what became of a commit that has no answer.
+    AskAgain {
+        client: usize,
+        at: usize,
+    },
+    /// A member's disk syncs nothing any more.
+    Hang(usize),
+    /// A leader whose disk syncs nothing steps down.
+    StepDown(usize),
     Tick(usize),
     Crash {
         at: usize,
@@ -138,6 +160,13 @@ impl State {
         let term = state.term();
         state.members.iter_mut().for_each(|member| member.term = term);
         state.budget = plan.budget;
+        for (at, member) in state.members.iter_mut().enumerate() {
+            member.is_hung = plan.hung == Some(at);
+        }
+        for _ in 0..plan.ahead {
+            let marks = state.marks(0);
+            state.members[0].append(marks);
+        }
         state
     }
 
@@ -175,57 +204,33 @@ impl State {
             actions.push(Action::Flush);
         }
         let synced = |member: &Member| member.server.durable == member.len();
-        let unsynced = (0..MEMBERS).filter(|at| self.members[*at].is_up && !synced(&self.members[*at]));
-        actions.extend(unsynced.map(Action::Sync));
+        for (at, member) in self.members.iter().enumerate().filter(|(_, member)| member.is_up) {
+            match &member.lead {
+                _ if !member.is_hung && !synced(member) => actions.push(Action::Sync(at)),
+                Some(lead) if member.is_hung => {
+                    // Who leads no more and cannot sync a batch hears of that, too.
+                    let is_slow = !synced(member) && !plan.has(Flaw::HungLeads);
+                    actions.extend((is_slow || lead.term < self.term()).then_some(Action::StepDown(at)));
+                }
+                _ => {}
+            }
+        }
         actions.extend(self.batches(plan));
-        let confirmed = |at: &usize| {
-            let held = self.members[*at].lead.as_ref().is_some_and(|lead| !lead.held.is_empty());
-            let is_early = plan.has(Flaw::ConfirmedBefore) && self.node(*at).is_some();
-            (held || is_early && !self.is_believed(*at)) && self.is_confirmed(plan, *at)
-        };
-        actions.extend((0..MEMBERS).filter(confirmed).map(Action::Confirm));
+        for (at, member) in self.members.iter().enumerate() {
+            let Some(lead) = &member.lead else { continue };
+            let is_early = plan.has(Flaw::ConfirmedBefore) && self.node(at).is_some() && !self.is_believed(at);
+            if !lead.round.is_empty() {
+                actions.push(Action::Confirm(at));
+            } else if is_early || !lead.held.is_empty() {
+                actions.extend(self.confirming(plan, at).into_iter().map(|by| Action::Round { at, by }));
+            }
+        }
         actions
     }
 
     /// Returns true if a round of this leader has ended, and is believed for good.
     fn is_believed(&self, at: usize) -> bool {
         self.members[at].lead.as_ref().is_some_and(|lead| lead.was_confirmed)
-    }
-
-    /// Steps that clients may take.
-    pub(super) fn asked(&self, plan: &Plan) -> Vec<Action> {
-        let mut actions = Vec::new();
-        for (client, tx) in plan.base.txs.iter().enumerate() {
-            let state = &self.clients[client];
-            let may_begin = tx.after.is_none_or(|before| self.clients[before].answer.is_some());
-            let is_seen = tx.sees.is_none_or(|before| self.applied.values().any(|applied| *applied == before));
-            if state.sent_as.is_some() || !may_begin || !is_seen {
-                continue;
-            }
-            if let Some(key) = tx.reads.get(state.seen.len()) {
-                let holder = plan.base.partition().server_of(key);
-                actions.extend(self.nodes(holder).map(|at| Action::Read { client, at }));
-            } else {
-                let at = self.nodes(tx.coordinator).filter(|at| self.serves(*at));
-                actions.extend(at.map(|at| Action::Commit { client, at }));
-            }
-        }
-        for (reader, snap) in plan.base.snaps.iter().enumerate() {
-            let state = &self.readers[reader];
-            let may_begin = snap.after.is_none_or(|before| self.clients[before].answer.is_some());
-            if state.asked_as.is_none() && may_begin {
-                let at = self.nodes(snap.maker).filter(|at| self.serves(*at));
-                actions.extend(at.map(|at| Action::AskSnapshot { reader, at }));
-            } else if state.is_reading(snap) {
-                let holder = plan.base.partition().server_of(&snap.keys[state.seen.len()]);
-                actions.extend(self.nodes(holder).map(|at| Action::ReadSnapshot { reader, at }));
-            }
-        }
-        actions
-    }
-
-    fn serves(&self, at: usize) -> bool {
-        self.node(at).is_some_and(|node| node.incarnation().is_some())
     }
 
     /// Timers that may go off.
@@ -237,7 +242,8 @@ impl State {
     /// Faults, elections and maintenance that the budgets allow.
     pub(super) fn faults(&self, plan: &Plan) -> Vec<Action> {
         let (mut actions, budget) = (Vec::new(), &self.budget);
-        if budget.elections > 0 {
+        let is_early = plan.elects_after.is_some_and(|client| self.clients[client].sent_as.is_none());
+        if budget.elections > 0 && !is_early {
             actions.extend(self.elections(plan));
         }
         if budget.early_ticks > 0 {
@@ -269,10 +275,18 @@ impl State {
             if budget.collections > 0 && self.removal(plan, at).is_some() {
                 actions.push(Action::Collect(at));
             }
+            let may_hang = !member.is_hung && plan.crash_only.is_none_or(|only| only == at);
+            if budget.hangs > 0 && may_hang {
+                actions.push(Action::Hang(at));
+            }
+            if budget.reports > 0 {
+                let leaders = (0..MEMBERS).filter(|to| self.reported(plan, at, *to).is_some());
+                actions.extend(leaders.map(|to| Action::Report { from: at, to }));
+            }
             if let Some(lead) = member.lead.as_ref().filter(|_| budget.late > 0) {
                 let others = (0..MEMBERS).filter(|to| self.would_take(plan, at, *to));
-                let late =
-                    |to| (lead.first + 1..member.len()).map(move |entries| Action::Late { from: at, to, entries });
+                let last = |to| member.len() - usize::from(self.may_reach(plan, at, to));
+                let late = |to| (lead.first + 1..=last(to)).map(move |entries| Action::Late { from: at, to, entries });
                 actions.extend(others.flat_map(late));
             }
         }
@@ -311,9 +325,22 @@ impl State {
                 self.budget.elections -= 1;
                 self.elect(plan, candidate, voter);
             }
+            Action::Piece { from, to } => self.piece(plan, from, to),
+            Action::Report { from, to } => self.report_log(plan, from, to),
+            Action::Round { at, by } => self.round(plan, at, by),
             Action::Confirm(at) => self.confirm(plan, at),
+            Action::AskAgain { client, at } => self.ask_again(client, at),
+            Action::Hang(at) => {
+                self.budget.hangs -= 1;
+                self.members[at].is_hung = true;
+            }
+            Action::StepDown(at) => self.members[at].step_down(plan),
             Action::Tick(at) => {
-                self.budget.early_ticks = self.budget.early_ticks.saturating_sub(u8::from(!self.busy(plan).is_empty()));
+                let is_busy = !self.busy(plan).is_empty();
+                self.budget.early_ticks = self.budget.early_ticks.saturating_sub(u8::from(is_busy));
+                if !is_busy && plan.base.holds {
+                    self.server_mut(at).wait();
+                }
                 self.on(plan, at, Input::Tick);
             }
             Action::Crash { at, kept, persists } => {
@@ -412,58 +439,7 @@ impl State {
 
     pub(super) fn note(&mut self, applied: Vec<(TranxId, Vec<Write>)>) {
         for (tranx, writes) in applied {
-            let first_byte = writes.iter().find_map(|write| write.value.as_ref()).map(|value| value.as_bytes()[0]);
-            self.applied.extend(first_byte.map(|number| (tranx, usize::from(number))));
-        }
-    }
-
-    /// Indices of the answered transactions, and of the snapshots that were made, which follow.
-    fn answered(&self) -> BTreeSet<usize> {
-        let clients = self.clients.iter().map(|client| client.answer.is_some());
-        let readers = self.readers.iter().map(|reader| reader.snapshot.is_some());
-        clients.chain(readers).enumerate().filter(|(_, is_answered)| *is_answered).map(|(at, _)| at).collect()
-    }
-
-    fn read(&mut self, plan: &Plan, client: usize, at: usize) {
-        if self.clients[client].seen.is_empty() {
-            self.clients[client].after = self.answered();
-        }
-        let key = &plan.base.txs[client].reads[self.clients[client].seen.len()];
-        let version = self.server_mut(at).items.get(key).map(|item| item.version);
-        self.clients[client].seen.push(version);
-    }
-
-    fn commit(&mut self, plan: &Plan, client: usize, at: usize) {
-        let tx = &plan.base.txs[client];
-        if tx.reads.is_empty() {
-            self.clients[client].after = self.answered();
-        }
-        let Some(incarnation) = self.node(at).and_then(Node::incarnation) else { return };
-        let id = ClientId { incarnation, number: client as u64 };
-        self.clients[client].sent_as = Some(id);
-        let transaction = tx.transaction(client, &self.clients[client].seen);
-        let again = Again { waited_ms: 0, keeps: false, kept: None };
-        self.on(plan, at, Input::ClientConnected { client: id });
-        self.on(plan, at, Input::Commit { client: id, message: MessageId(1), transaction, again });
-    }
-
-    fn ask_snapshot(&mut self, plan: &Plan, reader: usize, at: usize) {
-        let Some(incarnation) = self.node(at).and_then(Node::incarnation) else { return };
-        let client = ClientId { incarnation, number: 100 + reader as u64 };
-        self.readers[reader] = Reader { asked_as: Some(client), after: self.answered(), ..Reader::default() };
-        self.on(plan, at, Input::ClientConnected { client });
-        self.on(plan, at, Input::Snapshot { client, message: MessageId(1) });
-    }
-
-    fn read_snapshot(&mut self, plan: &Plan, reader: usize, at: usize) {
-        let state = &self.readers[reader];
-        let (Some(epoch), key) = (state.snapshot, &plan.base.snaps[reader].keys[state.seen.len()]) else { return };
-        // A server refuses the epoch that it is in, and later ones.
-        let is_over = self.node(at).is_some_and(|node| epoch < node.tranx.epochs.now());
-        let found = self.server_mut(at).read_at(epoch, key).filter(|_| is_over);
-        match found {
-            Some(version) => self.readers[reader].seen.push(version),
-            None => self.readers[reader].is_refused = true,
+            self.applied.extend(client_of(&writes).map(|client| (tranx, client)));
         }
     }
 
@@ -472,4 +448,10 @@ impl State {
         let refused = |at: &usize| matches!(self.clients[*at].answer, Some(CommitAnswer::Refused(_)));
         self.applied.values().any(refused)
     }
+}
+
+/// Client of a transaction with these writes: that is what it puts.
+pub(super) fn client_of(writes: &[Write]) -> Option<usize> {
+    let first = writes.iter().find_map(|write| write.value.as_ref())?;
+    Some(usize::from(first.as_bytes()[0]))
 }

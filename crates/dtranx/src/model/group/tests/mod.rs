@@ -1,0 +1,6 @@
+//! Explorations of a group by its rules, which must hold, and with one rule broken each, which the
+//! model must notice.
+
+mod flaws;
+mod plans;
+mod sound;
