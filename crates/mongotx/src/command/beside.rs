@@ -29,7 +29,7 @@ use super::{
 use crate::{
     coordinator::{
         Core,
-        asked::{fields::Fields, own_key::OwnKey, query::Query},
+        asked::{fields::Fields, id_span::IdSpan, own_key::OwnKey, query::Query},
         catalog::Collection,
         finishing::finisher::ByNow,
         queries::read_lease::{FoundBy, PermitBeside},
@@ -88,15 +88,17 @@ async fn ask(
     core.server.at(Step::AfterQueryBeside).await;
     let Some(stored) = stored(query, answer).await? else { return Ok(None) };
     let keys: Vec<Option<OwnKey>> = stored.iter().map(|one| one.key.clone()).collect();
+    let span = span(query, known, &stored);
     // Nothing is waited for in vain.
-    if !are_different(&keys) || core.unprobed.begun_beside(permit, ns, &keys).is_none() {
+    if !are_different(&keys) || core.unprobed.begun_beside(permit, ns, &keys, &span).is_none() {
         return Ok(None);
     }
     let outcomes = outcomes(core, &stored, by_now).await?;
     // The server may have scanned an index that was not known.
     let is_known = Arc::ptr_eq(known, &core.catalog.look_up(ns).await?);
     // Last: what has begun to be decided by now may be in the answer.
-    let Some(meanwhile) = core.unprobed.begun_beside(permit, ns, &keys).filter(|_| is_known) else { return Ok(None) };
+    let meanwhile = core.unprobed.begun_beside(permit, ns, &keys, &span).filter(|_| is_known);
+    let Some(meanwhile) = meanwhile else { return Ok(None) };
     let outcome = |id: TxId| match outcomes.get(&id) {
         _ if meanwhile.has_begun_later(id) => Outcome::Not,
         Some(outcome) => *outcome,
@@ -107,6 +109,20 @@ async fn ask(
         core.pending.saw_unfinished(ns);
     }
     shown(query, stored, outcome, is_by_id)
+}
+
+/// The part of all `_id`s in which a query by `_id` alone has looked for documents: if it has
+/// fetched as many as it may, none behind the last.
+fn span(query: &Query, known: &Collection, stored: &[Stored]) -> IdSpan {
+    if known.has_collation {
+        return IdSpan::default();
+    }
+    let (span, is_full) = (IdSpan::of(query), stored.len() as u64 == query.limit + SPARE);
+    let last = stored.last().filter(|_| is_full).and_then(|last| last.document.get("_id").ok().flatten());
+    match last.and_then(|id| Bson::try_from(id).ok()) {
+        Some(id) => span.up_to(&id, query),
+        None => span,
+    }
 }
 
 /// The documents as they are shown. `None`: one of them is damaged or should not be in the answer,

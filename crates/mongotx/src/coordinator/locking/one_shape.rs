@@ -48,8 +48,8 @@ pub(super) fn one_statement(all: &[OneOf<'_>], me: TxId, left: &[TxId]) -> Optio
     (statement.as_bytes().len() <= MAX_BYTES).then_some(statement)
 }
 
-/// The `_id`, if it is of a type that expressions and indexes find by the same rules, and if nothing
-/// else says where the document is.
+/// The `_id`, if it is of a type that expressions and indexes find by the same rules, and if
+/// nothing else says where the document is.
 fn id_of<'a>(target: &Target<'a>) -> Option<&'a Bson> {
     let id = &target.at.id;
     let is_found =

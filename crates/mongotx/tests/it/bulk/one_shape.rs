@@ -107,8 +107,8 @@ async fn documents_that_the_statement_leaves_alone_end_it_in_the_order_of_the_bu
     }
 }
 
-/// The server refuses one of the documents in the middle of the statement, and does not tell what it
-/// has done to others: one that stands behind it in the bulk was locked before.
+/// The server refuses one of the documents in the middle of the statement, and does not tell what
+/// it has done to others: one that stands behind it in the bulk was locked before.
 #[tokio::test]
 async fn document_that_is_refused_in_the_middle_leaves_nothing_behind() {
     for ordered in [true, false] {

@@ -377,6 +377,43 @@ async fn by_id_what_has_come_and_gone_is_seen_by_one_command() {
     assert_eq!(ids(1).await, [ALL]);
 }
 
+/// Documents that come where a query by `_id` does not look are no matter, however many they are.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_comes_outside_the_range_makes_no_difference() {
+    let gate = Gate::before(&[Step::BeforeQueryBeside]);
+    let (_server, reader) = reader(Some(gate.clone())).await;
+    let mut next = 10_000;
+    for (is_outside, filter) in [(true, doc! {"$gte": 1, "$lte": 5}), (false, doc! {"$gte": 1})] {
+        until_leased(&reader, async || {
+            // Something is left, so that a query is sent beside it.
+            commit(&reader, [7], next).await;
+            gate.shut();
+            let before = reader.client.metrics();
+            let asking = tokio::spawn({
+                let (coll, filter) = (reader.coll.clone(), filter.clone());
+                async move {
+                    let found = coll.find(doc! {"_id": filter}).sort(doc! {"_id": 1}).limit(80).await.unwrap();
+                    found.try_collect().await.unwrap()
+                }
+            });
+            let held = tokio::time::timeout(Duration::from_secs(2), gate.until_held()).await.is_ok();
+            let mut session = reader.client.session();
+            session.begin().unwrap();
+            let more = [next, next + 1].map(|id| doc! {"_id": id, "k": 0, "n": 0});
+            reader.coll.insert_many(&more).session(&mut session).await.unwrap();
+            session.commit().await.unwrap();
+            next += 2;
+            gate.open();
+            assert!(asking.await.unwrap().len() >= 5);
+            let after = reader.client.metrics();
+            let in_vain = u64::from(!is_outside);
+            held && (after.unprobed, after.unprobed_in_vain)
+                == (before.unprobed + 1 - in_vain, before.unprobed_in_vain + in_vain)
+        })
+        .await;
+    }
+}
+
 /// Documents that are inserted and removed in pairs, and queries by `_id`: each pair is there or
 /// not.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -405,7 +442,10 @@ async fn pairs_come_and_go_together() {
         let mut asked = 0;
         while asked < 300 || reader.client.metrics().unprobed < unprobed + 20 {
             assert!(begun.elapsed() < LIMIT, "never under a lease: {:?}", reader.client.metrics());
-            let found = reader.coll.find(doc! {"_id": {"$gte": 1_000}}).sort(doc! {"_id": 1}).limit(80).await.unwrap();
+            // All of them, or the first ones from one on: then others lie outside.
+            let (first, limit) = if asked % 2 == 0 { (1_000, 80) } else { (1_000 + asked % (2 * PAIRS) / 2 * 2, 4) };
+            let found = reader.coll.find(doc! {"_id": {"$gte": first}}).sort(doc! {"_id": 1}).limit(limit);
+            let found = found.await.unwrap();
             let found = found.try_collect().await.unwrap();
             let ids: Vec<i32> = found.iter().map(|one| one.get_i32("_id").unwrap()).collect();
             let is_whole = |pair: &[i32]| pair.len() == 2 && pair[0] % 2 == 0 && pair[1] == pair[0] + 1;

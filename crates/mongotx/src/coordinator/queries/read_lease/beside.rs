@@ -7,7 +7,7 @@ use bson::oid::ObjectId;
 use protocol::TxId;
 
 use super::decisions::{Begun, FoundBy};
-use crate::coordinator::asked::{fields::Fields, own_key::OwnKey};
+use crate::coordinator::asked::{fields::Fields, id_span::IdSpan, own_key::OwnKey};
 
 /// The right to send one query of a collection without a probe, beside what transactions of this
 /// client have left there (decision 0077).
@@ -50,13 +50,15 @@ impl Meanwhile {
     }
 
     /// Returns true if these decisions together have written to one document of the answer at most.
-    /// Documents that have come or gone count whether they are in the answer or not.
-    pub(super) fn have_written_to_one(&self, answer: &[Option<OwnKey>]) -> bool {
+    /// Documents that may have come or gone count whether they are in the answer or not, where the
+    /// query has looked for documents: in `span`, if it is by `_id` alone.
+    pub(super) fn have_written_to_one(&self, answer: &[Option<OwnKey>], span: &IdSpan) -> bool {
         let mut written = HashSet::new();
         for one in self.open.iter().chain(&self.later) {
             let Some(documents) = &one.documents else { return false };
             let may_come_or_go = self.is_by_id && one.fields == Fields::All;
-            let is_counted = |key: &&OwnKey| may_come_or_go || answer.iter().flatten().any(|shown| shown == *key);
+            let is_shown = |key: &OwnKey| answer.iter().flatten().any(|shown| shown == key);
+            let is_counted = |key: &&OwnKey| may_come_or_go && span.may_have(key) || is_shown(key);
             written.extend(documents.iter().filter(is_counted));
         }
         let has_others = !self.open.is_empty() || !self.later.is_empty();
@@ -68,12 +70,15 @@ impl Meanwhile {
 mod tests {
     use std::sync::Arc;
 
-    use bson::Bson;
+    use bson::{Bson, doc};
     use protocol::ClientId;
 
     use super::*;
     use crate::{
-        coordinator::queries::read_lease::decisions::{Decisions, Written},
+        coordinator::{
+            asked::{query::Query, terms::Terms},
+            queries::read_lease::decisions::{Decisions, Written},
+        },
         options::Namespace,
     };
 
@@ -111,13 +116,25 @@ mod tests {
     fn one_document_of_the_answer_at_most_may_be_written_to() {
         let have = |fields: &Fields, documents: &[&[i32]], answer: &[i32]| {
             let answer: Vec<_> = answer.iter().map(|id| Some(key(*id))).collect();
-            meanwhile(FoundBy::Id, fields, documents).unwrap().have_written_to_one(&answer)
+            meanwhile(FoundBy::Id, fields, documents).unwrap().have_written_to_one(&answer, &IdSpan::default())
         };
         assert!(have(&field("x"), &[&[1], &[1]], &[1, 2]), "the same document");
         assert!(!have(&field("x"), &[&[1], &[2]], &[1, 2]));
         assert!(have(&field("x"), &[&[1], &[2]], &[1]), "the other one is not in the answer");
         assert!(!have(&Fields::All, &[&[1, 2]], &[1]), "the other one may have gone");
         let unknown = meanwhile(FoundBy::Id, &field("x"), &[&[1]]).unwrap();
-        assert!(!unknown.have_written_to_one(&[None]), "it may be the one that is written to");
+        assert!(!unknown.have_written_to_one(&[None], &IdSpan::default()), "it may be the one that is written to");
+    }
+
+    #[test]
+    fn documents_that_come_or_go_count_where_the_query_has_looked() {
+        let query = Query::of(doc! {"_id": {"$gte": 5}}, Terms::default());
+        let have = |documents: &[&[i32]], answer: &[i32]| {
+            let answer: Vec<_> = answer.iter().map(|id| Some(key(*id))).collect();
+            let meanwhile = meanwhile(FoundBy::Id, &Fields::All, documents).unwrap();
+            meanwhile.have_written_to_one(&answer, &IdSpan::of(&query))
+        };
+        assert!(have(&[&[1], &[2], &[9]], &[5, 6]), "one of them lies behind");
+        assert!(!have(&[&[1], &[8], &[9]], &[5, 6]), "one of both may have come");
     }
 }

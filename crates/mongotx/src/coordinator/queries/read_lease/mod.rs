@@ -56,7 +56,7 @@ pub(crate) use self::{
 use super::pending::Pending;
 use crate::{
     coordinator::{
-        asked::{own_key::OwnKey, terms::Terms},
+        asked::{id_span::IdSpan, own_key::OwnKey, terms::Terms},
         finishing::finisher::Finisher,
         log::txlog::TxLog,
         server::Server,
@@ -191,16 +191,17 @@ impl Unprobed {
 
     /// The decisions beside which such a query was carried out, if its answer is to be believed:
     /// that has come by now, and has the documents with these keys (decision 0077, A1 and A3).
-    /// `None` as a key: it equals others.
+    /// `None` as a key: it equals others. `span`: where a query by `_id` alone has looked.
     pub(crate) fn begun_beside(
         &self,
         permit: &PermitBeside,
         ns: &Namespace,
         shown: &[Option<OwnKey>],
+        span: &IdSpan,
     ) -> Option<Meanwhile> {
         let is_same_process = self.server.is_bound() && self.server.nodes.process() == Some(permit.process);
         let meanwhile = self.read_lease.begun_beside(permit, ns).filter(|_| is_same_process)?;
-        meanwhile.have_written_to_one(shown).then_some(meanwhile)
+        meanwhile.have_written_to_one(shown, span).then_some(meanwhile)
     }
 
     /// Notes whether a query beside what is left was answered so.
