@@ -93,6 +93,8 @@ pub(crate) enum Flaw {
     ValidationKeysInTwoEpochs,
     /// A participant says that reads are valid in an epoch which its log has not durably reserved.
     ValidationBeforeReserved,
+    /// A coordinator says of numbers that it has not given that their transactions are aborted.
+    AnswersForLaterLives,
     /// Younger transactions wait for older ones as long as older ones for younger.
     YoungerNeverGivesWay,
     /// A request for locks goes on waiting when its transaction is aborted.

@@ -52,8 +52,13 @@ impl Coordinator {
     }
 
     /// Answers a participant in doubt. A transaction that is not known here has no `Commit` record,
-    /// or has been acknowledged by all its participants, of which none can be in doubt then.
+    /// or has been acknowledged by all its participants, of which none can be in doubt then. A
+    /// number that neither this life nor an earlier one has given is another one's: of that,
+    /// nothing is known here, and nothing is said.
     pub(crate) fn inquired(&self, ctx: &mut Context<'_>, from: ServerId, tranx: TranxId) {
+        if tranx.number >= self.next && !ctx.config.has(Flaw::AnswersForLaterLives) {
+            return;
+        }
         let outcome = if self.running.contains_key(&tranx.number) {
             None
         } else {

@@ -32,6 +32,20 @@ fn restart_uses_no_number_twice_and_knows_no_client() {
     assert_eq!(sent(lost), [(PEER, inquiry_answer(tranx(ME, 1), Some(Outcome::Abort)))]);
 }
 
+/// Two lives of one server are there at once only where a group replicates its log.
+#[test]
+fn inquiry_about_a_number_that_no_life_has_given_here_is_not_answered() {
+    for (flaw, answered) in [(None, false), (Some(crate::core::flaw::Flaw::AnswersForLaterLives), true)] {
+        let mut rig = Rig::new(|config| config.flaw = flaw);
+        rig.commit(1, put(&["2w"]));
+        let mut inquire = |number| sent(rig.receive(PEER, Message::Inquire { tranx: tranx(ME, number) }));
+        let answer = |number, outcome| vec![(PEER, inquiry_answer(tranx(ME, number), outcome))];
+        assert_eq!(inquire(1), answer(1, None));
+        let later = if answered { answer(2, Some(Outcome::Abort)) } else { vec![] };
+        assert_eq!(inquire(2), later);
+    }
+}
+
 #[test]
 fn restart_tells_participants_of_commits_again() {
     let config = Rig::new(|_| {}).node.config().clone();

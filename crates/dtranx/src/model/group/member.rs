@@ -71,14 +71,6 @@ pub(super) struct Transfer {
     pub(super) items: BTreeMap<Key, Item>,
 }
 
-/// What becomes of something that a node says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Passage {
-    Sent,
-    Held,
-    Dropped,
-}
-
 impl Member {
     pub(super) fn new(plan: &Plan) -> Self {
         Self {
@@ -161,8 +153,8 @@ impl Member {
         self.server.node.is_some()
     }
 
-    /// What becomes of a command of the node that speaks to others (G6, G7).
-    pub(super) fn passage(&self, plan: &Plan, command: &Command) -> Passage {
+    /// Returns true if a command of the node speaks of now, and so waits for a round (G6).
+    pub(super) fn is_held(&self, plan: &Plan, command: &Command) -> bool {
         let validates = !plan.has(Flaw::Unconfirmed);
         let speaks_of_now = match command {
             Command::Send { message: Message::Validated { vote, .. }, .. } => validates && *vote == Vote::Yes,
@@ -173,19 +165,11 @@ impl Member {
             Command::ReplySnapshot { answer, .. } => {
                 matches!(answer, SnapshotAnswer::Made(_)) && !plan.has(Flaw::SnapshotUnconfirmed)
             }
-            Command::Send { message: Message::InquiryAnswer { tranx, outcome: Some(outcome) }, .. } => {
-                let given = self.server.node.as_ref().map_or(0, |node| node.tranx.coordinator.complete().last());
-                let is_later = tranx.server == GROUP && tranx.number > given && !outcome.is_commit();
-                if is_later && !plan.has(Flaw::AnswersForLaterLives) {
-                    return Passage::Dropped;
-                }
-                false
-            }
             _ => false,
         };
         let was_confirmed = self.lead.as_ref().is_some_and(|lead| lead.was_confirmed);
         let is_believed = plan.has(Flaw::ConfirmedBefore) && was_confirmed;
-        if speaks_of_now && !is_believed { Passage::Held } else { Passage::Sent }
+        speaks_of_now && !is_believed
     }
 
     /// Number of entries that marks allow to remove, of the first `through`.

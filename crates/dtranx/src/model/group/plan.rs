@@ -150,9 +150,11 @@ impl Plan {
 
     /// The same plan with a broken rule, which may be one of a single server.
     pub(super) fn broken(mut self, flaw: Flaw) -> Self {
-        if flaw == Flaw::ValidatesUnreserved {
-            self.base.flaw = Some(flaw::Flaw::ValidationBeforeReserved);
-        }
+        self.base.flaw = match flaw {
+            Flaw::AnswersForLaterLives => Some(flaw::Flaw::AnswersForLaterLives),
+            Flaw::ValidatesUnreserved => Some(flaw::Flaw::ValidationBeforeReserved),
+            _ => None,
+        };
         Self { flaw: Some(flaw), ..self }
     }
 }

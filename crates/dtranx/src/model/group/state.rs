@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::{
-    member::{MEMBERS, Member, Passage},
+    member::{MEMBERS, Member},
     plan::{Budget, Flaw, Plan},
 };
 use crate::core::{Command, CommitAnswer, Input, Node, ServerId, SnapshotAnswer, TranxId, Write};
@@ -398,14 +398,10 @@ impl State {
         }
         self.note(applied);
         for command in out {
-            match self.members.get(at).map_or(Passage::Sent, |member| member.passage(plan, &command)) {
-                Passage::Sent => self.spread(at, command),
-                Passage::Held => {
-                    if let Some(lead) = &mut self.members[at].lead {
-                        lead.held.push(command);
-                    }
-                }
-                Passage::Dropped => {}
+            let is_held = self.members.get(at).is_some_and(|member| member.is_held(plan, &command));
+            match self.members.get_mut(at).and_then(|member| member.lead.as_mut()).filter(|_| is_held) {
+                Some(lead) => lead.held.push(command),
+                None => self.spread(at, command),
             }
         }
     }
