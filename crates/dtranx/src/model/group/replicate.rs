@@ -54,8 +54,8 @@ impl State {
         let is_old = follower.term > lead.term;
         let accepts = !is_old || plan.has(Flaw::OldTermAccepted) && follower.lead.is_none();
         let is_full = plan.room.is_some_and(|room| follower.held() >= room);
-        let answers = !follower.is_hung && !(is_full && plan.has(Flaw::FullAcknowledgesNothing));
-        from != to && leader.is_up && follower.is_up && accepts && answers
+        let is_silent = follower.is_hung || is_full && plan.has(Flaw::FullAcknowledgesNothing);
+        from != to && leader.is_up && follower.is_up && accepts && !is_silent
     }
 
     /// Returns true if a member would take a batch of another one, and is not cut off from it.
