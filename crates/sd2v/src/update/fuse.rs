@@ -79,9 +79,9 @@ pub fn can_fuse(update: &Update) -> bool {
 /// An update of one document, as [`fuse_together`] makes it part of a statement.
 #[derive(Clone, Copy, Debug)]
 pub struct Fusing<'a> {
-    /// The document's `_id`.
+    /// The `_id` of the document that this statement changes.
     pub id: &'a Bson,
-    /// Its update.
+    /// The update of this document, by operators or a pipeline.
     pub update: &'a Update,
     /// Values that it has to have.
     pub demands: &'a [Demand<'a>],
