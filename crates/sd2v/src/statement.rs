@@ -168,7 +168,8 @@ pub enum FoundBy {
 /// one on pending documents, where it passes over the keys of all that was pending a moment ago.
 fn held_of(query: Document, writers: &[TxId], held: Held, by: FoundBy) -> Document {
     if by == FoundBy::Id && names_ids(&query) {
-        // The query stands behind: an `_id` in front is the mark of statements that match nothing.
+        // The query stands behind: two conditions with an `_id` in front are the mark of statements
+        // that match nothing (`command::probe` of the library).
         return doc! {"$and": [{"$expr": as_document(held_expression(writers, held))}, query]};
     }
     let mut condition = doc! {WRITER: ids_in(writers)};

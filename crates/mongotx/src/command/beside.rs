@@ -259,3 +259,30 @@ async fn outcomes(core: &Core, stored: &[Stored], by_now: ByNow) -> Result<HashM
     });
     Ok(known.into_iter().map(|id| (id, Outcome::Committed)).chain(asked).collect())
 }
+
+#[cfg(test)]
+mod tests {
+    use bson::{doc, rawdoc};
+
+    use super::*;
+    use crate::coordinator::asked::terms::Terms;
+
+    /// Returns true if a query with a limit of 2 has looked behind the last of so many documents.
+    fn has_looked_behind(known: &Collection, fetched: i32) -> bool {
+        let sort = Some(doc! {"_id": 1});
+        let query = Query { sort, limit: 2, ..Query::of(doc! {"_id": {"$gte": 0}}, Terms::default()) };
+        let stored = |id| Stored { document: rawdoc! {"_id": id}, lock: LockState::default(), key: None };
+        let stored: Vec<Stored> = (0..fetched).map(stored).collect();
+        span(&query, known, &stored).may_have(&OwnKey::of(&fetched.into()))
+    }
+
+    #[test]
+    fn a_query_has_not_looked_behind_its_last_document_if_it_has_all_that_it_may_fetch() {
+        let (plain, full) = (Collection::default(), 2 + SPARE as i32);
+        assert!(!has_looked_behind(&plain, full));
+        assert!(has_looked_behind(&plain, full - 1), "there were no others");
+        let mut collated = Collection::default();
+        collated.has_collation = true;
+        assert!(has_looked_behind(&collated, full), "texts compare in another way");
+    }
+}

@@ -158,13 +158,16 @@ struct Course {
     /// Number of commands of several that have ended early.
     stops: usize,
     form: Form,
+    /// Place from which on one statement may name several documents again.
+    apart_until: usize,
     there: Presence,
 }
 
 impl Course {
     fn new() -> Self {
         let there = Presence::default();
-        Self { index: 0, keys_from: 0, together_from: 0, alone: None, stops: 0, form: Form::Short, there }
+        let (form, alone) = (Form::Short, None);
+        Self { index: 0, keys_from: 0, together_from: 0, alone, stops: 0, form, apart_until: 0, there }
     }
 
     /// Carries out the next operations together, if they can be. Returns true if any was carried
@@ -188,7 +191,9 @@ impl Course {
             result.upserted_ids.extend((index..).zip(inserted));
             return Ok(true);
         }
-        let how = Sending { by_key: index >= self.keys_from, form: self.form };
+        let is_apart = self.form == Form::Short && index < self.apart_until;
+        let form = if is_apart { Form::Apart } else { self.form };
+        let how = Sending { by_key: index >= self.keys_from, form };
         let together = match send_together(core, tx, ns, rest, index, how, &self.there).await {
             Ok(together) => together,
             Err(error) if error.ends_transaction() => return Err(error),
@@ -200,7 +205,7 @@ impl Course {
             }
         };
         if together.is_refused_as_one {
-            self.form = Form::Apart;
+            self.apart_until = index + TOGETHER;
             return Ok(true);
         }
         let is_stopped = self.note_end(&together);

@@ -79,9 +79,9 @@ pub fn can_fuse(update: &Update) -> bool {
 /// An update of one document, as [`fuse_together`] makes it part of a statement.
 #[derive(Clone, Copy, Debug)]
 pub struct Fusing<'a> {
-    /// The `_id` of the document that this statement changes.
+    /// The document's `_id`.
     pub id: &'a Bson,
-    /// The update of this document, by operators or a pipeline.
+    /// Its update. Only operators can be fused.
     pub update: &'a Update,
     /// Values that it has to have.
     pub demands: &'a [Demand<'a>],
@@ -124,14 +124,15 @@ const EACH: &CStr = cstr!("each");
 const WANTED: &CStr = cstr!("f");
 
 /// The updates as one statement of these documents, which does to each of them what [`fuse`] does
-/// by a statement of its own. `None`: they differ in more than constants, or one of them has no
-/// such form.
+/// by a statement of its own. `None`: they differ in more than constants, one of them has no such
+/// form, or the constants of all of them take more than `max_bytes`.
 ///
 /// A document finds its constants by its `_id`, which is among what is demanded of it: a document
 /// that the list does not have, for which the server takes the last entry, stays as it is.
-pub fn fuse_together(all: &[Fusing<'_>], writer: TxId, over: &[TxId]) -> Option<FusedTogether> {
+pub fn fuse_together(all: &[Fusing<'_>], writer: TxId, over: &[TxId], max_bytes: usize) -> Option<FusedTogether> {
     let (mut ids, mut entries) = (RawArrayBuf::new(), RawArrayBuf::new());
     let mut shape: Option<Locked> = None;
+    let mut bytes = 0;
     for one in all {
         let (id, mut constants) = (raw(one.id)?, Constants::Apart(RawDocumentBuf::new()));
         let mut exactly = clean().clone();
@@ -140,8 +141,14 @@ pub fn fuse_together(all: &[Fusing<'_>], writer: TxId, over: &[TxId]) -> Option<
         if *shape.get_or_insert_with(|| locked.clone()) != locked {
             return None;
         }
+        let entry = constants.into_entry();
+        // Each entry has the `_id`, which stands in two lists besides.
+        bytes += 3 * entry.as_bytes().len();
+        if bytes > max_bytes {
+            return None;
+        }
         ids.push(id);
-        entries.push(constants.into_entry());
+        entries.push(entry);
     }
     let at = rawdoc! { "$indexOfArray": [{ "$literal": ids.clone() }, "$_id"] };
     let entry = rawdoc! { "$arrayElemAt": [{ "$literal": entries }, at] };

@@ -219,7 +219,7 @@ fn fuse_with_what_was_read() {
 }
 
 fn together(all: &[Fusing<'_>], over: &[TxId]) -> Option<(Vec<Bson>, Document)> {
-    let FusedTogether { ids, pipeline } = fuse_together(all, ME, over)?;
+    let FusedTogether { ids, pipeline } = fuse_together(all, ME, over, 1 << 20)?;
     let [stage] = stages(pipeline).try_into().unwrap();
     Some((Vec::try_from(&*ids).unwrap(), stage))
 }
@@ -312,4 +312,14 @@ fn one_statement_takes_over_what_any_of_the_named_transactions_has_left() {
     let alone = alone[0].get_document("$replaceWith").unwrap().get_document("$let").unwrap();
     assert_eq!(inner.get("vars"), alone.get("vars"));
     assert!(outer.get_document("vars").unwrap().get_document("each").is_ok());
+}
+
+#[test]
+fn updates_whose_constants_are_too_large_are_no_statement() {
+    let updates =
+        ["a", "b", "c"].map(|letter| Update::parse_update(bson!({ "$set": { "a": letter.repeat(1_000) } })).unwrap());
+    let ids = [Bson::from(1), 2.into(), 3.into()];
+    let all = fusing(&updates, &ids);
+    assert!(fuse_together(&all, ME, &[], 12_000).is_some());
+    assert_eq!(fuse_together(&all, ME, &[], 9_000), None);
 }

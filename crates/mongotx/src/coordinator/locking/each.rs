@@ -8,9 +8,10 @@
 //!    document, and otherwise two, of which the first locks and copies and the second changes the
 //!    copy. A document that is to be inserted takes one. Statements that differ in nothing but
 //!    constants are one for all documents ([`super::one_shape`]).
-//! 3. All have: done. Otherwise those before the first that has not are done; those after it are
-//!    given back, because a transaction that waits for one document must not hold what its order
-//!    puts after that ([`super::answered_each`]).
+//! 3. All have: done. The one statement has failed: everything is given back, and the caller sends
+//!    a statement for each. Otherwise those before the first that has not are done; those after it
+//!    are given back, because a transaction that waits for one document must not hold what its
+//!    order puts after that ([`super::answered_each`]).
 //!
 //! Of a document that the transaction has read, the short form demands that it is as it was read
 //! (decision 0062): then the read needs no validation any more.
@@ -239,10 +240,12 @@ impl Locking {
         let mut left = HashSet::new();
         if planned.one.is_some() {
             left.extend(claimed.iter().flatten().filter_map(Claim::left));
-            if !left.is_empty()
-                && let Some(taking_over) = one_statement(&alike(all), me, &Vec::from_iter(left))
-            {
-                planned.one = Some(taking_over);
+            if !left.is_empty() {
+                let left = Vec::from_iter(left);
+                match one_statement(&alike(all), me, &left) {
+                    Some(taking_over) => planned.one = Some(taking_over),
+                    None => drop(self.finisher.unfinished(ns, left).await),
+                }
             }
             return Ok(());
         }

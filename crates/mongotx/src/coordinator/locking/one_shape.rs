@@ -2,7 +2,8 @@
 //! and changed by one statement (decision 0079).
 //!
 //! Which of the documents it has locked is found out as for a statement each
-//! ([`super::answered_each`]), because its answer has the same totals.
+//! ([`super::answered_each`]), because its answer has the same totals; unless it has failed, which
+//! leaves them out: then everything is given back.
 
 use bson::{Bson, RawDocumentBuf, doc};
 use protocol::TxId;
@@ -16,7 +17,8 @@ use super::target::Target;
 
 /// The least number of documents for which one statement costs the server less than one for each.
 const FEWEST: usize = 3;
-/// Limit of the statement, in bytes.
+/// Limit of the constants of all documents, in bytes. The rest of the statement is short, but for
+/// the names of its fields.
 const MAX_BYTES: usize = 4 * 1024 * 1024;
 
 /// An update of one of the documents.
@@ -43,9 +45,8 @@ pub(super) fn one_statement(all: &[OneOf<'_>], me: TxId, left: &[TxId]) -> Optio
         let id = id_of(target).filter(|_| target.terms.is_plain())?;
         fusing.push(Fusing { id, update, demands, as_read });
     }
-    let fused = fuse_together(&fusing, me, left)?;
-    let statement = lock_change_each(fused.ids, fused.pipeline);
-    (statement.as_bytes().len() <= MAX_BYTES).then_some(statement)
+    let fused = fuse_together(&fusing, me, left, MAX_BYTES)?;
+    Some(lock_change_each(fused.ids, fused.pipeline))
 }
 
 /// The `_id`, if it is of a type that expressions and indexes find by the same rules, and if

@@ -10,8 +10,8 @@ use std::{
 
 use crate::options::Namespace;
 
-/// Limit of the names that are kept. Of further collections it is not known that they are
-/// clustered: statements cost more there.
+/// Limit of the names that are kept. Of further collections, and of those that the catalog has not
+/// read yet, it is not known that they are clustered: statements cost more there.
 const MAX_NAMES: usize = 1_000;
 
 /// Names of clustered collections that this client has met.

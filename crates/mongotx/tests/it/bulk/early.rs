@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use bson::{Bson, Document, doc};
-use mongotx::{Client, Collection, IndexModel, TransactionOptions, WriteModel};
+use mongotx::{Client, ClientOptions, Collection, IndexModel, Step, TransactionOptions, WriteModel};
 
 use super::{LONG, add, add_by_key, numbers, place};
 use crate::quiet;
@@ -259,4 +259,46 @@ async fn bulk_that_the_server_interrupts_is_not_done_twice() {
         assert!(client.flush(LONG).await);
     }
     assert_eq!(numbers(&client, &coll).await, [1, 1, 1, 11]);
+}
+
+/// The server gives the one statement of a bulk up when it has locked some of its documents.
+#[tokio::test]
+async fn statement_that_the_server_interrupts_in_the_middle_leaves_nothing() {
+    let options = testkit::ServerOptions::standalone().arg("--setParameter").arg("enableTestCommands=1");
+    let server = options.arg("--setParameter").arg("internalQueryExecYieldIterations=1").start().await.unwrap();
+    let admin = server.client().await.unwrap().database("admin");
+    let gate = quiet::Gate::before(&[Step::BeforeUndo]);
+    let with_gate = ClientOptions { hook: Some(gate.clone()), ..quiet::options() };
+    let client = Client::connect_with(&server.uri(), with_gate).await.unwrap();
+    let coll: Collection<Document> = client.database("bulks").collection("c");
+    coll.insert_many(&[1, 2, 3, 4].map(|id| doc! {"_id": id, "n": 1})).await.unwrap();
+    let mut session = client.session();
+    session.begin().unwrap();
+    coll.update_one(doc! {"_id": 4}, doc! {"$inc": {"n": 10}}).session(&mut session).await.unwrap();
+    let hang =
+        doc! {"configureFailPoint": "setYieldAllLocksHang", "mode": {"skip": 2}, "data": {"namespace": "bulks.c"}};
+    let entered = admin.run_command(hang).await.unwrap().get_i32("count").unwrap();
+    gate.shut();
+    let bulk = coll.bulk_write([add(3, 1), add(2, 1), add(1, 1)]).session(&mut session);
+    let killing = async {
+        let wait = doc! {"waitForFailPoint": "setYieldAllLocksHang", "timesEntered": entered + 1, "maxTimeMS": 60_000};
+        admin.run_command(wait).await.unwrap();
+        let mine = doc! {"$match": {"ns": "bulks.c", "op": {"$in": ["command", "update"]}}};
+        let mut found = admin.aggregate(vec![doc! {"$currentOp": {}}, mine]).await.unwrap();
+        assert!(found.advance().await.unwrap(), "it waits");
+        let op = found.deserialize_current().unwrap().get("opid").unwrap().clone();
+        admin.run_command(doc! {"killOp": 1, "op": op}).await.unwrap();
+        admin.run_command(doc! {"configureFailPoint": "setYieldAllLocksHang", "mode": "off"}).await.unwrap();
+    };
+    let (done, ()) = tokio::join!(bulk, killing);
+    assert_eq!(done.unwrap_err().code(), Some(11_601));
+    let stored = server.client().await.unwrap().database("bulks").collection::<Document>("c");
+    let locked = stored.count_documents(doc! {"_xTxId": {"$exists": true}, "_id": {"$lt": 4}}).await.unwrap();
+    assert!((1..3).contains(&locked), "{locked}");
+    gate.open();
+    assert!(session.commit().await.is_err(), "its effect is not known");
+    assert!(client.flush(LONG).await);
+    assert_eq!(numbers(&client, &coll).await, [1, 1, 1, 1]);
+    coll.update_many(doc! {}, doc! {"$inc": {"n": 1}}).await.unwrap();
+    assert_eq!(numbers(&client, &coll).await, [2, 2, 2, 2], "none of them is held");
 }

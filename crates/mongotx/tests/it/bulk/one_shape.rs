@@ -94,7 +94,7 @@ async fn documents_that_the_statement_leaves_alone_end_it_in_the_order_of_the_bu
         let (client, coll, mut session) = place().await;
         coll.update_one(doc! {"_id": 2}, doc! {"$set": {"n": "two"}}).await.unwrap();
         begun(&mut session, &coll).await;
-        // The server takes the last ones first.
+        // The server takes them by their `_id`s: 1, 2, 3, 4, 5.
         let all = [add(5, 5), add(99, 9), add(4, 4), add(2, 2), add(3, 3), add(1, 1)];
         let refused = coll.bulk_write(all).ordered(ordered).session(&mut session).await.unwrap_err();
         assert_eq!(refused.write_errors().iter().map(|error| error.index).collect::<Vec<_>>(), [3]);
@@ -217,16 +217,19 @@ async fn one_statement_takes_over_what_several_transactions_have_left() {
     assert_eq!(numbers(&client, &coll).await, [12, 13, 11, 15, 2]);
 }
 
-/// An `_id` that equals one of another type, and texts that a collation calls equal.
+/// An `_id` that equals one of another type. Texts that a collation calls equal go one by one.
 #[tokio::test]
 async fn equal_ids_find_their_constants() {
     let (client, coll, mut session) = place().await;
     coll.delete_many(doc! {}).await.unwrap();
     let stored: Vec<Document> = [Bson::Double(1.0), Bson::Int64(2), 3.into()].map(|id| doc! {"_id": id, "n": 0}).into();
     coll.insert_many(&stored).await.unwrap();
+    assert!(client.flush(LONG).await);
     session.begin().unwrap();
-    let done = coll.bulk_write([add(3, 3), add(1, 1), add(2, 2)]).session(&mut session).await.unwrap();
+    let bulk = async { coll.bulk_write([add(3, 3), add(1, 1), add(2, 2)]).session(&mut session).await.unwrap() };
+    let (done, statements) = profiled(&coll, bulk).await;
     assert_eq!((done.matched_count, done.modified_count), (3, 3));
+    assert_eq!(statements, [3]);
     session.commit().await.unwrap();
     assert_eq!(numbers(&client, &coll).await, [1, 2, 3]);
 

@@ -418,7 +418,7 @@ async fn what_comes_outside_the_range_makes_no_difference() {
 /// not.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn pairs_come_and_go_together() {
-    const PAIRS: i32 = 12;
+    const PAIRS: i32 = 40;
     let server = started().await;
     for delay in [Duration::from_millis(1), UNFINISHED] {
         let reader = Reader::on(&server, finishing_after(delay)).await.alone().await;

@@ -23,7 +23,7 @@ fn first() -> Document {
     doc! {"_id": 1, "n": 5, "s": "a", "t": true, "f": 1.5, "other": 0}
 }
 
-/// A client with three documents `{_id, n, s, t, f, other}`, and the same collection of another
+/// A client with four documents `{_id, n, s, t, f, other}`, and the same collection of another
 /// one.
 async fn stage() -> (Client, Collection<Document>, Collection<Document>) {
     let (client, rival) = (quiet::connect(quiet::options()).await, quiet::connect(quiet::options()).await);
@@ -33,7 +33,7 @@ async fn stage() -> (Client, Collection<Document>, Collection<Document>) {
         document.insert("_id", id);
         document
     };
-    coll.insert_many(&[1, 2, 3].map(with_id)).await.unwrap();
+    coll.insert_many(&[1, 2, 3, 4].map(with_id)).await.unwrap();
     assert!(client.flush(LONG).await);
     let others = quiet::through(&rival, &coll);
     (client, coll, others)
@@ -57,15 +57,24 @@ fn set(id: i32) -> WriteModel {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum By {
     Bulk,
+    /// A bulk that is one statement (decision 0079).
+    OneStatement,
     Update,
     FindAndUpdate,
     Delete,
 }
 
-const WAYS: [By; 4] = [By::Bulk, By::Update, By::FindAndUpdate, By::Delete];
+const WAYS: [By; 5] = [By::Bulk, By::OneStatement, By::Update, By::FindAndUpdate, By::Delete];
+
+impl By {
+    /// The documents that are read and locked.
+    fn documents(self) -> &'static [i32] {
+        if self == Self::OneStatement { &[1, 2, 4] } else { &[1, 2] }
+    }
+}
 
 async fn write(coll: &Collection<Document>, by: By, ids: &[i32], session: &mut Session) -> mongotx::Result<()> {
-    if by == By::Bulk {
+    if matches!(by, By::Bulk | By::OneStatement) {
         return coll.bulk_write(ids.iter().copied().map(set)).session(session).await.map(drop);
     }
     for id in ids {
@@ -73,7 +82,7 @@ async fn write(coll: &Collection<Document>, by: By, ids: &[i32], session: &mut S
         match by {
             By::Update => drop(coll.update_one(filter, update).session(&mut *session).await?),
             By::FindAndUpdate => drop(coll.find_one_and_update(filter, update).session(&mut *session).await?),
-            By::Delete | By::Bulk => drop(coll.delete_one(filter).session(&mut *session).await?),
+            By::Delete | By::Bulk | By::OneStatement => drop(coll.delete_one(filter).session(&mut *session).await?),
         }
     }
     Ok(())
@@ -92,8 +101,8 @@ async fn what_was_read_and_locked_is_not_asked_again() {
     for (isolation, by) in LEVELS.iter().flat_map(|level| WAYS.map(|by| (*level, by))) {
         let (client, coll, _) = stage().await;
         let mut session = begun(&client, isolation);
-        assert_eq!(read(&coll, &[1, 2], &mut session).await.len(), 2);
-        write(&coll, by, &[1, 2], &mut session).await.unwrap();
+        assert_eq!(read(&coll, by.documents(), &mut session).await.len(), by.documents().len());
+        write(&coll, by, by.documents(), &mut session).await.unwrap();
         let (done, asked) = commit(&client, &mut session).await;
         done.unwrap();
         assert_eq!(asked, 0, "{isolation:?} {by:?}");
@@ -106,8 +115,8 @@ async fn what_was_read_and_is_not_locked_is_asked_again() {
         let (client, coll, others) = stage().await;
         for is_changed in [false, true] {
             let mut session = begun(&client, Isolation::Snapshot);
-            read(&coll, &[1, 2, 3], &mut session).await;
-            write(&coll, by, &[1, 2], &mut session).await.unwrap();
+            read(&coll, &[by.documents(), &[3]].concat(), &mut session).await;
+            write(&coll, by, by.documents(), &mut session).await.unwrap();
             if is_changed {
                 others.update_one(doc! {"_id": 3}, doc! {"$inc": {"n": 1}}).await.unwrap();
             }
@@ -143,9 +152,9 @@ async fn what_a_rival_has_changed_since_it_was_read_is_a_conflict() {
     let all = WAYS.iter().flat_map(|by| changes().into_iter().map(|change| (*by, change)));
     for ((by, change), id) in all.zip([1, 2].into_iter().cycle()) {
         let mut session = begun(&client, Isolation::Snapshot);
-        read(&coll, &[1, 2], &mut session).await;
+        read(&coll, by.documents(), &mut session).await;
         others.update_one(doc! {"_id": id}, change.clone()).await.unwrap();
-        let written = write(&coll, by, &[1, 2], &mut session).await;
+        let written = write(&coll, by, by.documents(), &mut session).await;
         let done = if written.is_ok() { session.commit().await } else { written };
         assert_eq!(done.unwrap_err().kind(), ErrorKind::Conflict, "{by:?} {change}");
         drop(session);
@@ -160,12 +169,12 @@ async fn a_document_that_is_gone_or_another_one_is_a_conflict() {
     for by in WAYS {
         let (client, coll, others) = stage().await;
         let mut session = begun(&client, Isolation::Snapshot);
-        read(&coll, &[1, 2], &mut session).await;
+        read(&coll, by.documents(), &mut session).await;
         others.delete_one(doc! {"_id": 2}).await.unwrap();
         if by != By::Delete {
             others.insert_one(&doc! {"_id": 2, "n": 6}).await.unwrap();
         }
-        let written = write(&coll, by, &[1, 2], &mut session).await;
+        let written = write(&coll, by, by.documents(), &mut session).await;
         let done = if written.is_ok() { session.commit().await } else { written };
         assert_eq!(done.unwrap_err().kind(), ErrorKind::Conflict, "{by:?}");
     }
@@ -173,12 +182,12 @@ async fn a_document_that_is_gone_or_another_one_is_a_conflict() {
 
 #[tokio::test]
 async fn a_rivals_change_of_what_was_not_read_is_kept() {
-    for by in [By::Bulk, By::Update, By::FindAndUpdate] {
+    for by in [By::Bulk, By::OneStatement, By::Update, By::FindAndUpdate] {
         let (client, coll, others) = stage().await;
         let mut session = begun(&client, Isolation::Snapshot);
-        read(&coll, &[1, 2], &mut session).await;
+        read(&coll, by.documents(), &mut session).await;
         others.update_one(doc! {"_id": 2}, doc! {"$set": {"other": 7}}).await.unwrap();
-        write(&coll, by, &[1, 2], &mut session).await.unwrap();
+        write(&coll, by, by.documents(), &mut session).await.unwrap();
         let (done, asked) = commit(&client, &mut session).await;
         done.unwrap();
         assert_eq!(asked, 0, "{by:?}");
@@ -247,21 +256,21 @@ async fn texts_of_a_collection_with_a_collation_are_asked_again() {
 /// and so is what the lock compares.
 #[tokio::test]
 async fn documents_that_are_taken_over_are_compared_in_the_version_that_was_read() {
-    for by in [By::Bulk, By::Update] {
+    for by in [By::Bulk, By::OneStatement, By::Update] {
         let gate = quiet::Gate::before(&[mongotx::Step::BeforeFinish]);
         let options = mongotx::ClientOptions { hook: Some(gate.clone()), ..quiet::options() };
         let client = quiet::connect(options).await;
         let coll = quiet::collection(&client, 0).await;
-        coll.insert_many(&[first(), doc! {"_id": 2, "n": 5}]).await.unwrap();
+        coll.insert_many(&[first(), doc! {"_id": 2, "n": 5}, doc! {"_id": 4}]).await.unwrap();
         assert!(client.flush(LONG).await);
         gate.shut();
         let mut before = begun(&client, Isolation::Snapshot);
         coll.update_one(doc! {"_id": 1}, doc! {"$inc": {"n": 1}}).session(&mut before).await.unwrap();
         before.commit().await.unwrap();
         let mut session = begun(&client, Isolation::Snapshot);
-        let found = read(&coll, &[1, 2], &mut session).await;
+        let found = read(&coll, by.documents(), &mut session).await;
         assert!(found.contains(&doc! {"_id": 1, "n": 6, "s": "a", "t": true, "f": 1.5}), "{found:?}");
-        write(&coll, by, &[1, 2], &mut session).await.unwrap();
+        write(&coll, by, by.documents(), &mut session).await.unwrap();
         gate.open();
         session.commit().await.unwrap();
         let now = coll.find_one(doc! {"_id": 1}).await.unwrap().unwrap();
