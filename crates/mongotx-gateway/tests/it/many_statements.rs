@@ -57,7 +57,7 @@ async fn values(client: &Client) -> Vec<(i32, i32)> {
     all.iter().map(|one| (one.get_i32("_id").unwrap(), one.get_i32("n").unwrap())).collect()
 }
 
-fn each(ids: std::ops::RangeInclusive<i32>, n: impl Fn(i32) -> i32) -> Vec<(i32, i32)> {
+fn each(ids: impl Iterator<Item = i32>, n: impl Fn(i32) -> i32) -> Vec<(i32, i32)> {
     ids.map(|id| (id, n(id))).collect()
 }
 
@@ -237,7 +237,10 @@ async fn a_command_that_is_stopped_in_the_middle_is_not_done_again() {
     assert!(!is_ok(&stopped), "{stopped}");
     abort(&rival, &holder).await;
     assert_eq!(code(&client.run_command(session.again(command)).await), 11_601);
-    assert_eq!(values(&client).await, each(1..=10, |id| i32::from(id < 5)));
+    // The fifth may have been on its way to the server when the holder let the document go.
+    let (fifth, others): (Vec<_>, Vec<_>) = values(&client).await.into_iter().partition(|(id, _)| *id == 5);
+    assert!(matches!(fifth[..], [(5, 0 | 1)]), "{fifth:?}");
+    assert_eq!(others, each((1..=4).chain(6..=10), |id| i32::from(id < 5)));
 }
 
 async fn until_sent(client: &Client, count: u64) {
