@@ -11,6 +11,9 @@
 //! A question behind a change matches nothing, and changes nothing, or ends the command by an error
 //! (decision 0074): the document in front of it is locked and changed, and its keys may be
 //! another's.
+//!
+//! One statement may name all documents (decision 0079). Its totals are read in the same way,
+//! unless it has failed: then they leave out what it has changed, and are not read here.
 
 use crate::coordinator::server::WriteAnswer;
 

@@ -135,7 +135,7 @@ impl Statements {
         Self { way, is_rekeyed: behind.is_rekeyed, questions: behind.questions.len(), all }
     }
 
-    /// Of a document that the one statement of all of them names.
+    /// No statements: the one statement of all documents names this one.
     fn in_one() -> Self {
         Self { way: Way::Fused, is_rekeyed: false, questions: 0, all: Vec::new() }
     }
@@ -147,9 +147,9 @@ impl Statements {
 
 /// The statements that lock and change the documents.
 struct Planned {
-    /// Those of each document.
+    /// Statements of each document; none, where the one statement stands for them.
     each: Vec<Statements>,
-    /// The one that stands for them all, if there is one.
+    /// The one statement that names all documents, if there is one.
     one: Option<RawDocumentBuf>,
     /// There are no more of them because the command is full.
     is_full: bool,
