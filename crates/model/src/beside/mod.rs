@@ -14,12 +14,13 @@
 //!   `model`: all of it, as it is explored, and what must hold.
 //!
 //! The model leaves out: the lease, newcomers, and restarts of the server (`read_lease` has them,
-//! and an answer is believed only in the process and the lease of its permit); changes of fields
-//! on which it depends which documents are found, inserts and removals (they forbid the permit, and
+//! and an answer is believed only in the process and the lease of its permit); changes of fields on
+//! which it depends which documents are found, inserts and removals (they forbid the permit, and
 //! the answer); answers of several batches (not believed); decisions whose outcome stays unknown
 //! (the lease is lost); scans that miss a document (no index of the collection changes); documents
 //! that the server refuses to finish; writes outside transactions, each of which is one document at
-//! one moment.
+//! one moment; documents of the query's own transaction, which nobody else changes while it is
+//! under way.
 
 pub mod model;
 pub mod plan;

@@ -3,15 +3,15 @@
 //! documents are found; of each document both versions are fetched, and the client shows the right
 //! one.
 //!
-//! The answer is the state after everything that had been decided before the query was sent, but
-//! for one document, which may be shown as one of the transactions has left it that were being
-//! decided then, or have begun to be decided since.
+//! The answer is the state after everything that had been decided before the query was sent. One
+//! document may be newer: it may show a transaction that was being decided then, or later.
 //!
 //! Of a query by nothing but the `_id` it makes no difference either what transactions have
 //! inserted and removed: documents that wait to be inserted are fetched as well, and the client
-//! leaves out what is not there.
+//! leaves out what is not there. So it shows a transaction its own changes, too.
 //!
-//! `None` everywhere: the query has to be sent in another way.
+//! Every function here returns `None` if the query cannot be answered in this way; its caller then
+//! sends it in another one.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -25,6 +25,7 @@ use sd2v::view;
 use super::{
     both::{lock_of, of_either_version, shows_either_version, unsafe_answer},
     documents::Documents,
+    unprobed,
 };
 use crate::{
     coordinator::{
@@ -41,8 +42,9 @@ use crate::{
     steps::Step,
 };
 
-/// The greatest limit of such a query: the server sends as many documents together at first.
-const MOST_TOGETHER: u64 = 101;
+/// The greatest limit of such a query, whose documents come together. A query without a limit is
+/// answered only if it fits into the server's first batch, of 101 documents.
+const MOST_TOGETHER: u64 = 1_000;
 /// Documents by which a query by `_id` may be longer than its limit: some may not be there.
 const SPARE: u64 = 16;
 
@@ -55,15 +57,32 @@ struct Stored {
 }
 
 /// The documents that match the query, if its client is alone and has left something in the
-/// collection.
+/// collection, or if its decisions have disturbed a query there that does not look at them.
 pub(super) async fn find(core: &Core, ns: &Namespace, query: &Query) -> Result<Option<Documents>> {
-    if !core.unprobed.has_own(ns) || core.unprobed.was_in_vain(ns) {
+    let is_wanted = core.unprobed.has_own(ns) || !core.unprobed.may_be_permitted(ns);
+    if is_wanted { find_for(core, ns, query, None).await } else { Ok(None) }
+}
+
+/// The same in the view of a transaction that has written to the collection, by nothing but the
+/// `_id`: of its own documents, the query shows what the transaction has made of them.
+pub(super) async fn find_own(core: &Core, ns: &Namespace, query: &Query, me: TxId) -> Result<Option<Documents>> {
+    if query.is_by_id_alone() && unprobed::may(core, ns, query) {
+        return find_for(core, ns, query, Some(me)).await;
+    }
+    Ok(None)
+}
+
+async fn find_for(core: &Core, ns: &Namespace, query: &Query, me: Option<TxId>) -> Result<Option<Documents>> {
+    if core.unprobed.was_in_vain(ns) {
         return Ok(None);
     }
     let Some((found_by, known)) = found_by(core, ns, query).await? else { return Ok(None) };
     let is_by_id = found_by == FoundBy::Id;
+    if me.is_some() && !is_by_id {
+        return Ok(None);
+    }
     let Some(permit) = core.unprobed.permit_beside(ns, found_by).await else { return Ok(None) };
-    let answer = ask(core, ns, query, &known, &permit, is_by_id).await?;
+    let answer = ask(core, ns, query, me, &known, &permit).await?;
     core.unprobed.note_beside(ns, answer.is_some());
     Ok(answer.map(Documents::at_hand))
 }
@@ -72,10 +91,11 @@ async fn ask(
     core: &Core,
     ns: &Namespace,
     query: &Query,
+    me: Option<TxId>,
     known: &Arc<Collection>,
     permit: &PermitBeside,
-    is_by_id: bool,
 ) -> Result<Option<Vec<RawDocumentBuf>>> {
+    let is_by_id = permit.is_by_id();
     core.server.at(Step::BeforeQueryBeside).await;
     let by_now = core.finisher.by_now();
     let answer = match core.server.cursor(&ns.db, command(core, ns, query, is_by_id)).await {
@@ -93,13 +113,14 @@ async fn ask(
     if !are_different(&keys) || core.unprobed.begun_beside(permit, ns, &keys, &span).is_none() {
         return Ok(None);
     }
-    let outcomes = outcomes(core, &stored, by_now).await?;
+    let outcomes = outcomes(core, &stored, me, by_now).await?;
     // The server may have scanned an index that was not known.
     let is_known = Arc::ptr_eq(known, &core.catalog.look_up(ns).await?);
     // Last: what has begun to be decided by now may be in the answer.
     let meanwhile = core.unprobed.begun_beside(permit, ns, &keys, &span).filter(|_| is_known);
     let Some(meanwhile) = meanwhile else { return Ok(None) };
     let outcome = |id: TxId| match outcomes.get(&id) {
+        _ if Some(id) == me => Outcome::Committed,
         _ if meanwhile.has_begun_later(id) => Outcome::Not,
         Some(outcome) => *outcome,
         None => Outcome::Unknown,
@@ -176,8 +197,11 @@ fn command(core: &Core, ns: &Namespace, query: &Query, is_by_id: bool) -> Docume
     let mut find = of_either_version(query, ns, filter);
     // All of the answer is wanted at once, however much of it the caller takes at a time.
     find.remove("batchSize");
-    if is_by_id {
-        find.insert("limit", (query.limit + SPARE) as i64);
+    if query.limit > 0 {
+        let limit = query.limit + if is_by_id { SPARE } else { 0 };
+        find.insert("limit", limit as i64);
+        // The server leaves a cursor open that has filled its batch.
+        find.insert("batchSize", limit as i64 + 1);
     }
     find
 }
@@ -186,7 +210,7 @@ fn command(core: &Core, ns: &Namespace, query: &Query, is_by_id: bool) -> Docume
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outcome {
     /// The transaction is committed; this client knew that when the query was sent, or has learnt
-    /// it since.
+    /// it since. Or it is the query's own.
     Committed,
     /// The transaction is committed, and the finisher does not know it yet.
     News,
@@ -243,10 +267,11 @@ fn lock_and_key(query: &Query, stored: &RawDocument) -> Option<(LockState, Optio
     Some((lock, OwnKey::of_simple(&id)))
 }
 
-/// The outcomes of the transactions that hold these documents. Those of this client that are on
-/// their way are waited for; one that has to wait itself is not decided.
-async fn outcomes(core: &Core, stored: &[Stored], by_now: ByNow) -> Result<HashMap<TxId, Outcome>> {
-    let mut writers: Vec<TxId> = stored.iter().filter_map(|one| one.lock.writer).collect();
+/// The outcomes of the transactions but `me` that hold these documents. Those of this client that
+/// are on their way are waited for; one that has to wait itself is not decided.
+async fn outcomes(core: &Core, stored: &[Stored], me: Option<TxId>, by_now: ByNow) -> Result<HashMap<TxId, Outcome>> {
+    let writers = stored.iter().filter_map(|one| one.lock.writer);
+    let mut writers: Vec<TxId> = writers.filter(|writer| Some(*writer) != me).collect();
     writers.sort_unstable();
     writers.dedup();
     let is_known = |id: &TxId| core.finisher.when_committed(*id, by_now).is_some();

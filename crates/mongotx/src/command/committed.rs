@@ -13,6 +13,7 @@
 //! | with something pending, or (unless the client is alone) with a hint, `let`, `$near`, `$text` or a projection that only `find` knows | settle what is pending, then the user's `find` | 2 when nothing is pending |
 //! | with bounds of an index, or that shows its keys or where documents are stored | settle what is pending, then the user's `find`; with own writes: refused | 2 when nothing is pending |
 //! | that may be a little old | settle the whole collection if that was too long ago; safe versions | 1 as a rule ([`crate::coordinator::queries::pending`]) |
+//! | by nothing but the `_id`, with own writes in the collection, by a client that is alone | the user's query, which brings both versions ([`beside`]) | 2, with the look at the own record that vouches for the answer |
 //! | with own writes in the collection | pending documents and the view of the transaction in one pipeline; else settle, then map each document to its visible version, then the rest of the query ([`own_view`]) | 2 when nothing is pending, with the look at the own record that vouches for the answer ([`crate::coordinator::lifecycle::standing`]) |
 //! | where the own writes are removals | the same, without the documents that the transaction holds ([`one_command::find_unremoved`]) | 2 when nothing is pending |
 //! | with own writes, by a key of a unique index, which shows a document of another transaction | the same; its own writes, which have changed no key, are of no consequence | 1 when nothing is pending |
@@ -22,6 +23,7 @@ use protocol::TxId;
 use sd2v::{filter::sees_lock_fields, shard::ShardKey, view};
 
 use super::{
+    beside,
     documents::Documents,
     fetch, fetch_key,
     groups::{MAX_VALUES, count_all, number, unwind_and_group, values_of},
@@ -116,7 +118,10 @@ async fn in_view(core: &Core, ns: &Namespace, query: &Query, me: Option<TxId>, o
     let (mapped, latest) = (query.sees_lock_fields(), query.terms.staleness.is_none());
     let at_once = match me.filter(|_| own_writes) {
         _ if !latest || mapped => None,
-        Some(me) => one_command::find_own(core, ns, query, me).await?,
+        Some(me) => match beside::find_own(core, ns, query, me).await? {
+            None => one_command::find_own(core, ns, query, me).await?,
+            answer => answer,
+        },
         None => one_command::find(core, ns, query, me).await?,
     };
     if let Some(answer) = at_once {

@@ -4,9 +4,9 @@
 //! probe; a statement that finds and locks the first in an order is sent elsewhere
 //! ([`crate::coordinator::locking::find`]).
 //!
-//! `None` everywhere: the query has to be sent with a probe, because there is no permit, or it was
-//! over when the answer came, or the server refuses the query, which the long way reports in the
-//! user's terms.
+//! Every function here returns `None` if the query has to be sent with a probe: there is no permit,
+//! or it was over when the answer came, or the server refuses the query, whose longer form reports
+//! that in the user's terms.
 
 use bson::{Bson, Document, doc};
 use sd2v::view;

@@ -25,6 +25,13 @@ pub(crate) struct PermitBeside {
     pub(super) open: Vec<Begun>,
 }
 
+impl PermitBeside {
+    /// Returns true if the query finds documents by their `_id`s alone.
+    pub(crate) fn is_by_id(&self) -> bool {
+        self.found_by == FoundBy::Id
+    }
+}
+
 /// Decisions beside which a query was carried out.
 pub(crate) struct Meanwhile {
     /// The query finds documents by their `_id`s alone.
@@ -40,7 +47,7 @@ impl Meanwhile {
     /// since. `None`: one of them makes a difference to which documents are found.
     pub(super) fn of(permit: &PermitBeside, later: Vec<Begun>) -> Option<Self> {
         let is_disturbed = later.iter().any(|one| permit.found_by.is_disturbed_by(&one.fields));
-        let is_by_id = permit.found_by == FoundBy::Id;
+        let is_by_id = permit.is_by_id();
         (!is_disturbed).then(|| Self { is_by_id, open: permit.open.clone(), later })
     }
 

@@ -116,7 +116,7 @@ impl Collections {
     /// collection has probes for a while, twice as long each time.
     pub(super) fn note_answer(&mut self, ns: &Namespace, is_undisturbed: bool) {
         let Some(CollectionState::Settled(_, busy)) = self.known.get_mut(ns) else { return };
-        *busy = if is_undisturbed { None } else { Some(paused(*busy)) };
+        *busy = if is_undisturbed { None } else { Some(paused(*busy, Instant::now())) };
     }
 
     /// Notes whether a query beside what is left was answered so. After one in vain the collection
@@ -129,7 +129,7 @@ impl Collections {
         if self.in_vain.len() >= MAX_COLLECTIONS {
             self.in_vain.clear();
         }
-        let pause = paused(self.in_vain.get(ns).copied());
+        let pause = paused(self.in_vain.get(ns).copied(), Instant::now());
         self.in_vain.insert(ns.clone(), pause);
     }
 
@@ -162,10 +162,16 @@ impl Collections {
     }
 }
 
-/// The pause that begins now, after this one: the time until which it lasts.
-fn paused(before: Option<(Instant, Backoff)>) -> (Instant, Backoff) {
-    let mut backoff = before.map_or(Backoff::new(BUSY.0, BUSY.1), |(_, backoff)| backoff);
-    (Instant::now() + backoff.next_pause(), backoff)
+/// The pause after this one: the time until which it lasts. While that one lasts, it stands: the
+/// queries that were under way when it began are mostly disturbed by the same decision.
+fn paused(before: Option<(Instant, Backoff)>, now: Instant) -> (Instant, Backoff) {
+    match before {
+        Some((until, backoff)) if now < until => (until, backoff),
+        before => {
+            let mut backoff = before.map_or(Backoff::new(BUSY.0, BUSY.1), |(_, backoff)| backoff);
+            (now + backoff.next_pause(), backoff)
+        }
+    }
 }
 
 #[cfg(test)]
@@ -190,12 +196,18 @@ mod tests {
         let (mut collections, ns) = (Collections::default(), Namespace::new("db", "c"));
         assert!(!collections.was_in_vain(&ns));
         collections.note_beside(&ns, false);
-        let pause = |collections: &Collections| collections.in_vain[&ns].1;
-        let first = pause(&collections);
         assert!(collections.was_in_vain(&ns));
-        collections.note_beside(&ns, false);
-        assert_ne!(pause(&collections), first, "the next pause is longer");
         collections.note_beside(&ns, true);
         assert!(!collections.was_in_vain(&ns));
+    }
+
+    #[test]
+    fn a_pause_is_longer_than_the_one_before_and_is_not_made_longer_while_it_lasts() {
+        let begun = Instant::now();
+        let first = paused(None, begun);
+        assert_eq!(paused(Some(first), begun), first, "as others that were under way");
+        let second = paused(Some(first), first.0);
+        assert!(second.0 > first.0);
+        assert_ne!(second.1, first.1, "the next one is longer");
     }
 }
