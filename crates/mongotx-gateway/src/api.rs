@@ -153,7 +153,7 @@ impl ApiParameters {
     /// A command (`name`) that continues what another one has begun.
     ///
     /// # Errors
-    /// 347 where that one (`what`) has said something else.
+    /// 347 if the command that began it (`what`) had other parameters.
     pub(crate) fn check_continues(self, name: &str, what: &str, began: Self) -> Answer<()> {
         if self == began {
             return Ok(());

@@ -8,7 +8,7 @@ use crate::{scram, settings::Address, wire::WireError};
 
 /// Why a command has no answer.
 ///
-/// Whether the command was carried out: [`Failure::is_maybe_done`].
+/// [`Failure::is_maybe_done`] says whether the server may have carried the command out.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Failure {

@@ -1,6 +1,6 @@
-//! Queries behind the repair of what they could have to see: whatever is decided among it is
-//! finished first, unless the client is alone, and knows that nothing is ([`super::unprobed`]), or
-//! that it makes no difference to which documents are found ([`super::beside`]).
+//! Queries that first repair every decided document that they might have to show, unless the client
+//! is alone, and knows that nothing is ([`super::unprobed`]), or that it makes no difference to
+//! which documents are found ([`super::beside`]).
 
 use protocol::TxId;
 use sd2v::view;

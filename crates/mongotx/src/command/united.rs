@@ -6,7 +6,7 @@
 //! | by `_id`s | the documents as they are stored | their lock fields: no other transaction holds one of them, or, at snapshot, the holder is active after the answer |
 //! | fields by one `_id` | those fields, and the unsafe version of the document | its lock, likewise; or its two versions answer the same |
 //! | by one `_id` at serializable | the document as it is stored, whole | its lock: no other transaction holds it, or its two versions answer the same |
-//! | by a key of a unique index | the documents that have it in any version, as they are stored | the same, and those of this client that are committed |
+//! | by a key of a unique index | the documents that have it in any version, as they are stored | no other transaction holds one of them but committed ones of this client; or, at snapshot, the holder is active after the answer |
 //! | any other `find` | a probe for pending documents that it might see, then the safe versions that match | the probe finds none |
 //! | which document is the first in an order | the same, once for all such reads of a collection, of documents that could come before it | the probe finds none |
 //!
@@ -107,7 +107,8 @@ struct Answer {
     /// Another transaction may be changing what it reads, so it has to be read by itself.
     is_open: bool,
     digest: Digest,
-    /// Documents that others hold, with these: as they were before, if those are active still.
+    /// Documents that other transactions hold, each with that transaction. The document is as it
+    /// was before if that transaction is still active.
     held: Vec<(TxId, RawDocumentBuf)>,
     /// The digests of the documents, where each of them is compared; `None`: the document's visible
     /// version is not known.

@@ -5,7 +5,7 @@
 //! | --- | --- |
 //! | of one whole document by its `_id` | the document's digest |
 //! | of collections to which the transaction has written nothing | the command, and a digest of its answer; where it has found a document for each key of a unique index that it allows, their `_id`s |
-//! | a list of documents with their `_id`s, of a collection that it has written to | the same of those that are not its own |
+//! | a list of documents with their `_id`s, of a collection that it has written to | the command, and a digest of the documents in the answer that are not its own |
 //! | any other of such collections, or one that answers by chance | in place of the command, the documents of others that matter to it ([`Bracket`]) |
 //! | of some fields of a few documents by their `_id`s | the command, a digest, and the documents: a lock that finds them as they were settles it |
 //! | of a document that is its own, or that the statement itself locks | nothing: the lock keeps it |

@@ -33,7 +33,7 @@ impl GeoNear {
     /// server cannot know which one a stage without `key` means: the sender puts in the field that
     /// [`super::only_geo_field`] returns.
     ///
-    /// What only the server can judge (the point, the distances, unknown options) is left to it.
+    /// The server checks the point, the distances and unknown options.
     ///
     /// # Errors
     /// [`Error::Reserved`]; those of [`crate::filter::check_filter`] for `query`;

@@ -81,7 +81,7 @@ pub fn can_fuse(update: &Update) -> bool {
 pub struct Fusing<'a> {
     /// The document's `_id`.
     pub id: &'a Bson,
-    /// Its update. Only operators can be fused.
+    /// Update of the document. Only operators can be fused.
     pub update: &'a Update,
     /// Values that it has to have.
     pub demands: &'a [Demand<'a>],

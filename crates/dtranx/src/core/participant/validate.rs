@@ -7,8 +7,8 @@
 //! snapshot would have that write and lack what the reader saw.
 //!
 //! A waiting yes holds no locks. It waits for the one record that is under way, whatever becomes of
-//! its coordinator or client; who does not want it any more ignores it. A crash forgets it: nobody
-//! has heard of it, and the coordinator requests it again. There are `max_validating` of them at
+//! its coordinator or client; a coordinator that no longer needs it ignores it. A crash loses it:
+//! it was not sent, and the coordinator requests it again. There are `max_validating` of them at
 //! the most; further ones are refused as overloaded.
 
 use super::{Participant, prepare::misplaced};

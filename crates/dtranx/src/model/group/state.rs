@@ -208,7 +208,7 @@ impl State {
             match &member.lead {
                 _ if !member.is_hung && !synced(member) => actions.push(Action::Sync(at)),
                 Some(lead) if member.is_hung => {
-                    // Who leads no more and cannot sync a batch hears of that, too.
+                    // A former leader that cannot sync a batch steps down, too.
                     let is_slow = !synced(member) && !plan.has(Flaw::HungLeads);
                     actions.extend((is_slow || lead.term < self.term()).then_some(Action::StepDown(at)));
                 }

@@ -18,8 +18,8 @@
 //!
 //! A change that may give its document other keys of unique indexes, and that says which, has
 //! questions behind its statements, which fail where another document has one of these keys
-//! (decision 0074, [`super::unique`]). What stands before a question that has failed is done, and
-//! its own document goes alone.
+//! (decision 0074, [`super::unique`]). If a question has found one, the statements before it have
+//! taken effect, and its own document is written by itself.
 //!
 //! What needs more than these statements (keys that depend on the document, words, shard keys,
 //! collations) takes the way of single documents.
@@ -94,7 +94,7 @@ pub(crate) struct Inserting {
     pub(crate) is_replacement: bool,
 }
 
-/// Number of statements that a change takes.
+/// How a change is made of statements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
     /// As few statements as the changes allow.

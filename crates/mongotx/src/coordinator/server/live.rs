@@ -34,7 +34,7 @@ pub(crate) trait Live {
     fn id(&self) -> Option<TxId>;
 
     /// A prepared write is about to be sent, which changes these fields of documents there, or
-    /// inserts or removes some (all fields). Returns what was not known before.
+    /// inserts or removes some (all fields). Returns the doubt that stood before this write.
     fn sending(&mut self, ns: &Namespace, touches: &Fields) -> Doubt;
 
     /// Notes that the prepared write was answered.
@@ -64,7 +64,7 @@ pub(crate) enum ShownDocument {
     Found(Document),
     /// The write has matched nothing, and changed nothing.
     Nothing,
-    /// The server has something against it, which the long way says in the user's terms.
+    /// The server refuses the write. Its longer form reports the error in the user's terms.
     Refused,
 }
 

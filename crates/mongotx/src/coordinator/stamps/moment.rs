@@ -1,4 +1,4 @@
-//! Moments by two clocks, for what must not be taken for younger than it is, or for older.
+//! Moments by two clocks: by one of them an age is never too small, by the other never too large.
 
 use std::time::{Duration, Instant, SystemTime};
 
