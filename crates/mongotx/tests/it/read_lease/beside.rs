@@ -490,51 +490,6 @@ async fn turned(coll: &Collection<Document>, session: &mut Session, ids: [i32; 2
     session.commit().await
 }
 
-/// A decision has disturbed a query that does not look at decisions. The next ones look at them:
-/// they are not sent with probes, even where nothing is left.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn after_a_disturbed_query_the_next_ones_look_at_decisions() {
-    const ROUNDS: usize = 6;
-    let server = started().await;
-    let reader = Reader::on(&server, finishing_after(Duration::from_millis(1))).await.alone().await;
-    let mut unprobed = 0;
-    for _ in 0..ROUNDS {
-        until_disturbed(&reader).await;
-        assert!(reader.client.flush(LIMIT).await);
-        let before = reader.client.metrics().unprobed;
-        up_to(&reader.coll, 2).await;
-        unprobed += usize::from(reader.client.metrics().unprobed > before);
-    }
-    // A machine that stands still loses the lease.
-    assert!(unprobed + 2 >= ROUNDS, "{unprobed} of {ROUNDS} queries had no probe");
-}
-
-/// Writes and asks until an answer is disturbed.
-async fn until_disturbed(reader: &Reader) {
-    let (stop, stopped) = watch::channel(false);
-    let writing = tokio::spawn({
-        let (client, coll) = (reader.client.clone(), reader.coll.clone());
-        async move {
-            let mut session = client.session();
-            for n in 0.. {
-                if *stopped.borrow() {
-                    return;
-                }
-                session.begin().unwrap();
-                set(&coll, &mut session, 5, n).await;
-                session.commit().await.unwrap();
-            }
-        }
-    });
-    let (begun, in_vain) = (Instant::now(), reader.client.metrics().unprobed_in_vain);
-    while reader.client.metrics().unprobed_in_vain == in_vain {
-        assert!(begun.elapsed() < LIMIT, "no query was disturbed: {:?}", reader.client.metrics());
-        up_to(&reader.coll, 2).await;
-    }
-    stop.send_replace(true);
-    writing.await.unwrap();
-}
-
 /// An answer may be longer than what the server sends together by itself.
 #[tokio::test]
 async fn long_answers_come_together() {

@@ -486,6 +486,8 @@ mod tests {
         deciding.over();
         assert!(!lease.answers(before, &[&coll()]), "the answer may show a part of it");
         assert!(matches!(lease.may(&coll(), process(1)), May::Not), "not again at once");
+        assert!(!lease.may_be_asked(&coll()), "so that queries are sent which look at decisions");
+        assert!(lease.permit_beside(&coll(), process(1), FoundBy::Id, |_| false).is_some());
         let (lease, _) = held();
         drop(lease.deciding(id(1), vec![all()], |_, _| true));
         assert!(permit(&lease).is_none(), "its outcome is not known");
