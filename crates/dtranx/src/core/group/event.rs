@@ -1,0 +1,92 @@
+//! Events of a member's machine, and what it wants done.
+
+use super::{
+    id::{AnswerId, Entries, Index, MemberId, Term, WriteId},
+    message::Message,
+};
+
+/// Something that has happened.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Event {
+    /// A timer went off that [`Command::Set`] has set.
+    Tick(Timer),
+    /// A message of another store, which may be late, repeated, or of no member.
+    Receive { from: MemberId, message: Message },
+    /// The node of this life has filled an entry. It gets the next index; [`Command::Write`] says
+    /// which.
+    Append { life: Term },
+    /// All writes up to this one are synced.
+    Synced { through: WriteId },
+    /// The node of this life has said something that speaks of now (G6).
+    Hold { life: Term, answer: AnswerId },
+}
+
+/// A timer. Durations are the caller's, and so is the chance in them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Timer {
+    /// Silence before a member asks whether it would be elected: another duration each time.
+    Election,
+    /// Silence after which a member would vote for another one than the leader: the shortest
+    /// duration of `Election`.
+    Silence,
+    /// Time between the rounds of a leader.
+    Heartbeat,
+    /// Half of the time after which a leader without contact to a majority steps down.
+    Contact,
+    /// Half of the time after which a leader steps down whose own log does not sync (G21).
+    Disk,
+}
+
+/// What a member must not forget besides its entries. It is a record of its own in the log.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct State {
+    pub(crate) term: u64,
+    pub(crate) vote: Option<MemberId>,
+    /// Greatest index that was known to be committed when it was written.
+    pub(crate) committed: u64,
+}
+
+/// Content of a member's log when it starts: the newest state, and the entries that are not void.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Found {
+    pub(crate) state: State,
+    pub(crate) entries: Entries,
+}
+
+/// Something that the machine wants done. Commands are carried out in order.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Command {
+    /// Let this timer go off after its duration, and not before: an earlier setting is void.
+    Set(Timer),
+    /// Append to the own log and sync: the state, then the entries, of which the first makes all
+    /// earlier ones of its index and above void.
+    Write { write: WriteId, state: Option<State>, entries: Option<Entries> },
+    /// Send to another member; the message may be lost.
+    Send { to: MemberId, message: Message },
+    /// Give the committed entries up to this one to the recovery that waits for a life: from the
+    /// beginning of the log after a start and after [`Command::End`].
+    Apply { through: Index },
+    /// Begin the node of this life, by the recovery and what it was given.
+    Begin { life: Term },
+    /// Tell the node that what it has logged is durable, up to this entry (G1).
+    Logged { through: Index },
+    /// Drop the node of this life, with all that it has said and that waits.
+    End { life: Term },
+    /// Let this answer leave (G6).
+    Release { answer: AnswerId },
+    /// A member is too far behind for the entries that are left here: it needs the items.
+    Transfer { to: MemberId },
+    /// Stop this member: its log, or another one's, is not what it was. Nothing follows.
+    Stop(Damage),
+}
+
+/// What must not have happened to a log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Damage {
+    /// An entry that this member knows to be committed is to be replaced.
+    Cut { index: Index, ours: Term, theirs: Term },
+    /// The log ends before an entry that it calls committed.
+    Missing { committed: Index, last: Index },
+    /// A leader's log has another entry where the own one begins.
+    Beginning,
+}

@@ -1,0 +1,34 @@
+//! Rules that a test breaks: the model has to notice each.
+
+/// One rule that the machine breaks on purpose.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Flaw {
+    /// G1: a leader's node hears of an entry that is synced in its own log.
+    OwnSync,
+    /// G1: acknowledgements count, whether or not the leader has synced what they are about.
+    CountsUnsynced,
+    /// G2: a member takes a batch of a term that is over.
+    OldTermAccepted,
+    /// G3: votes and candidacies leave before term and vote are synced.
+    VotesUnsynced,
+    /// G3: a follower acknowledges entries before they are synced.
+    AcknowledgesUnsynced,
+    /// G4: a node begins when its leader is elected.
+    BeginsBeforeFirstEntry,
+    /// G5: a member that starts applies its whole log.
+    AppliesAll,
+    /// G5: a member applies what is committed, synced in its own log or not.
+    AppliesUnsynced,
+    /// G6: answers that speak of now leave at once.
+    Unconfirmed,
+    /// G6: a round that ended before something was said counts for it.
+    ConfirmedBefore,
+    /// G6: a round takes along what was said after it began.
+    LatecomersLeave,
+    /// G8: a follower makes its log as long as a batch says.
+    CutsWithoutConflict,
+    /// G17: an acknowledgement counts by its index alone.
+    ConflictCounted,
+    /// A leader that steps down keeps its node.
+    NodeKept,
+}

@@ -1,0 +1,244 @@
+//! [`Group`]: one member's machine. The kept Raft decides; what it wants done is turned into
+//! commands that keep the rules.
+
+use std::collections::BTreeSet;
+
+use super::{
+    acknowledgement::Acknowledgements,
+    canvass::Canvass,
+    contact::Contact,
+    event::{Command, Damage, Event, Found, State, Timer},
+    flaw::Flaw,
+    id::{AnswerId, Index, MemberId, Position, Term, WriteId},
+    life::Life,
+    log::OwnLog,
+    message::Message,
+    outbox::Outbox,
+    raft::Raft,
+    rounds::Rounds,
+};
+
+/// The members of a group, and which of them this one is.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Config {
+    pub(crate) me: MemberId,
+    /// Stores with a vote: three, five or seven.
+    pub(crate) members: BTreeSet<MemberId>,
+    /// Rule that is broken on purpose.
+    pub(crate) flaw: Option<Flaw>,
+}
+
+/// The machine of one member.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Group {
+    pub(super) config: Config,
+    pub(super) raft: Raft,
+    pub(super) own: OwnLog,
+    /// Greatest index known to be committed: what the crate says, and what was known at the start.
+    pub(super) committed: Index,
+    /// The newest state that is written.
+    pub(super) saved: State,
+    /// The write with the newest term and vote.
+    pub(super) vote_written: WriteId,
+    /// The leader whose batches are written, and not acknowledged to their end.
+    pub(super) owed: Option<MemberId>,
+    pub(super) outbox: Outbox,
+    /// The term in which this member leads, with the first entry of it.
+    pub(super) lead: Option<(Term, Index)>,
+    pub(super) life: Life,
+    pub(super) acknowledged: Acknowledgements,
+    pub(super) rounds: Rounds,
+    pub(super) canvass: Canvass,
+    pub(super) contact: Contact,
+    pub(super) is_stopped: bool,
+}
+
+impl Group {
+    /// The machine of a member that starts, for the first time or again.
+    pub(crate) fn start(config: Config, found: Found, out: &mut Vec<Command>) -> Self {
+        let raft = Raft::new(config.me, &config.members, &found.state, found.entries.clone());
+        let own = OwnLog::new(found.entries);
+        let committed = Index::new(found.state.committed).max(own.beginning());
+        let mut group = Self {
+            config,
+            raft,
+            committed,
+            saved: found.state,
+            vote_written: WriteId(0),
+            owed: None,
+            outbox: Outbox::default(),
+            lead: None,
+            life: Life::new(own.beginning()),
+            acknowledged: Acknowledgements::default(),
+            rounds: Rounds::default(),
+            canvass: Canvass::default(),
+            contact: Contact::default(),
+            is_stopped: false,
+            own,
+        };
+        let last = group.own.last();
+        if committed > last {
+            group.stop(Damage::Missing { committed, last }, out);
+            return group;
+        }
+        if group.has(Flaw::AppliesAll) {
+            group.life.act(last, out);
+        }
+        group.carry_out(out);
+        group.act(out);
+        group
+    }
+
+    /// Handles one event. The commands are to be carried out in order.
+    pub(crate) fn on(&mut self, event: Event, out: &mut Vec<Command>) {
+        if self.is_stopped {
+            return;
+        }
+        match event {
+            Event::Tick(timer) => self.tick(timer, out),
+            Event::Receive { from, message } => self.receive(from, message, out),
+            Event::Append { life } => {
+                if self.life.serving() == Some(life) {
+                    self.raft.propose();
+                    self.carry_out(out);
+                }
+            }
+            Event::Synced { through } => self.sync(through, out),
+            Event::Hold { life, answer } => {
+                if self.life.serving() == Some(life) {
+                    self.hold(answer, out);
+                }
+            }
+        }
+        self.act(out);
+    }
+
+    pub(crate) const fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// The term in which this member leads, if it does.
+    pub(crate) fn leads(&self) -> Option<Term> {
+        self.lead.map(|(term, _)| term)
+    }
+
+    /// The life whose node runs here.
+    pub(crate) fn serving(&self) -> Option<Term> {
+        self.life.serving()
+    }
+
+    pub(crate) fn term(&self) -> Term {
+        self.raft.term()
+    }
+
+    /// Last entry that is written and not void.
+    pub(crate) fn last(&self) -> Position {
+        self.own.position(self.own.last())
+    }
+
+    /// The last write that was asked for.
+    pub(crate) fn last_write(&self) -> WriteId {
+        self.own.last_write()
+    }
+
+    pub(super) fn has(&self, flaw: Flaw) -> bool {
+        self.config.flaw == Some(flaw)
+    }
+
+    pub(super) fn majority(&self) -> usize {
+        self.config.members.len() / 2 + 1
+    }
+
+    pub(super) fn others(&self) -> Vec<MemberId> {
+        self.config.members.iter().copied().filter(|member| *member != self.config.me).collect()
+    }
+
+    fn tick(&mut self, timer: Timer, out: &mut Vec<Command>) {
+        match timer {
+            Timer::Election => self.ask(out),
+            Timer::Silence => self.canvass.silence(),
+            Timer::Heartbeat if self.lead.is_some() => {
+                self.raft.heartbeat();
+                self.carry_out(out);
+                self.begin_round(out);
+            }
+            Timer::Contact if self.lead.is_some() => {
+                out.push(Command::Set(timer));
+                if !self.contact.has_majority(self.majority()) {
+                    self.step_down(out);
+                }
+            }
+            Timer::Disk if self.lead.is_some() => {
+                out.push(Command::Set(timer));
+                if !self.contact.is_synced(self.own.synced_write(), self.own.last_write()) {
+                    self.step_down(out);
+                }
+            }
+            Timer::Heartbeat | Timer::Contact | Timer::Disk => {}
+        }
+    }
+
+    /// Asks the others whether they would vote for this member (PreVote).
+    fn ask(&mut self, out: &mut Vec<Command>) {
+        if self.lead.is_some() || !self.config.members.contains(&self.config.me) {
+            return;
+        }
+        out.push(Command::Set(Timer::Election));
+        let (term, last) = (self.raft.term() + Term::new(1), self.raft.last());
+        self.canvass.ask(self.config.me, term);
+        out.extend(self.others().into_iter().map(|to| Command::Send { to, message: Message::Ask { term, last } }));
+    }
+
+    /// More of the own log is synced: what waited for that leaves, and more is counted.
+    fn sync(&mut self, through: WriteId, out: &mut Vec<Command>) {
+        self.own.sync(through);
+        self.outbox.leave(self.own.synced_write(), out);
+        self.acknowledge(out);
+        for from in self.others() {
+            let counted = self.raft.counted(from).unwrap_or(Index::ZERO);
+            if let Some(last) = self.acknowledged.synced(from, &self.own, counted).filter(|_| self.lead.is_some()) {
+                self.count(from, last, out);
+            }
+        }
+    }
+
+    /// The node has said something that speaks of now.
+    fn hold(&mut self, answer: AnswerId, out: &mut Vec<Command>) {
+        let (through, begun) = (self.rounds.through(self.majority()), self.rounds.begun());
+        if self.has(Flaw::Unconfirmed) {
+            out.push(Command::Release { answer });
+        } else if self.has(Flaw::ConfirmedBefore) && through > 0 {
+            self.rounds.hold_for(through, answer);
+        } else if self.has(Flaw::LatecomersLeave) && begun > through {
+            self.rounds.hold_for(begun, answer);
+        } else {
+            self.rounds.hold(answer);
+        }
+        self.go_round(out);
+    }
+
+    /// Lets leave what is confirmed, and begins the next round if something waits for it.
+    pub(super) fn go_round(&mut self, out: &mut Vec<Command>) {
+        self.rounds.release(self.majority(), out);
+        if self.rounds.is_due(self.majority()) {
+            self.begin_round(out);
+        }
+    }
+
+    fn begin_round(&mut self, out: &mut Vec<Command>) {
+        let message = Message::Round { term: self.raft.term(), number: self.rounds.begin() };
+        out.extend(self.others().into_iter().map(|to| Command::Send { to, message: message.clone() }));
+    }
+
+    /// Stops leading, as if this member had been started: the crate cannot be told to follow
+    /// without a later term.
+    fn step_down(&mut self, out: &mut Vec<Command>) {
+        let state = self.state();
+        self.raft = Raft::new(self.config.me, &self.config.members, &state, self.own.entries().clone());
+        self.carry_out(out);
+    }
+
+    pub(super) fn state(&self) -> State {
+        State { term: self.raft.term().get(), vote: self.raft.vote(), committed: self.committed.get() }
+    }
+}

@@ -1,0 +1,42 @@
+//! What members send each other.
+
+use super::id::{Position, Term};
+
+/// A message between members. Term and index are at most [`GREATEST`].
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Message {
+    /// Votes, batches and acknowledgements. What is in the entries travels beside it.
+    Raft(noraft::Message),
+    /// A leader asks whether its term is still the latest one.
+    Round { term: Term, number: u64 },
+    /// It was, when that round arrived.
+    Confirm { term: Term, number: u64 },
+    /// Would you vote in this term for a log that ends here? (PreVote)
+    Ask { term: Term, last: Position },
+    /// The answer to that, with the term of who gives it.
+    Would { term: Term, asked: Term, grants: bool },
+}
+
+/// Greatest term and index that a member believes: neither is reached, and none overflows.
+const GREATEST: u64 = 1 << 62;
+
+impl Message {
+    /// Returns true if its numbers can be those of a member.
+    pub(super) fn is_plausible(&self) -> bool {
+        let (term, index) = match self {
+            Self::Raft(message) => (message.term(), last(message).map_or(0, |last| last.index.get())),
+            Self::Ask { term, last } => (*term, last.index.get()),
+            Self::Would { term, .. } | Self::Round { term, .. } | Self::Confirm { term, .. } => (*term, 0),
+        };
+        term.get() <= GREATEST && index <= GREATEST
+    }
+}
+
+fn last(message: &noraft::Message) -> Option<Position> {
+    match message {
+        noraft::Message::RequestVoteCall { last_position, .. }
+        | noraft::Message::AppendEntriesReply { last_position, .. } => Some(*last_position),
+        noraft::Message::AppendEntriesCall { entries, .. } => Some(entries.last_position()),
+        noraft::Message::RequestVoteReply { .. } => None,
+    }
+}

@@ -1,0 +1,52 @@
+//! The machine of one member of a group: the kept Raft (`noraft`), and around it the rules of
+//! decision 0075 that keep a node of DTranx right on top of a replicated log. Events go in,
+//! commands come out; there is no clock, no chance and no file here.
+//!
+//! Nothing runs it yet: it is compiled for tests alone, which are its unit tests and the model
+//! `model/members`. The server's stages of step 5 in that record take this gate away.
+//!
+//! What a member has written is one sequence of writes, each with a number: entries, and the
+//! *state* (term, vote, committed index). A disk keeps a prefix of that sequence, so "synced" is a
+//! number of a write ([`Event::Synced`]), and not an index: an index may be written three times.
+//! Entries are known by index and term; what is in them stays with the caller, whose log it is.
+//!
+//! Rules, by their numbers in the record, and where they are:
+//! - `id`, `event`, `message`: members, events and commands, and what members send each other.
+//! - `raft`: the crate's node, as a value that can be compared and hashed.
+//! - `log`: what is written and what of it is synced; what an entry makes void (G8).
+//! - `outbox`: votes leave when the term is synced (G3). `acknowledgement`: a follower tells what
+//!   it has synced (G3), and a leader counts what it has itself, synced (G1, G17).
+//! - `life`: when a node begins, hears that something is logged, and ends (G1, G4, G5).
+//! - `rounds`: answers that speak of now wait for a round that begins after them (G6).
+//! - `canvass`: PreVote. `contact`: CheckQuorum, and the leader whose disk hangs (G21).
+//! - `machine`: these together, [`Group`]; `receive`: its messages; `carry_out`: what the crate wants. Nothing of a store that is not
+//!   a member gets past the first line there (G10). Terms of batches are the crate's (G2), and who
+//!   answers inquiries is the coordinator's (G7).
+//! - `flaw`: rules that a test breaks. `disk`, `model`: what a crash leaves of a log, and
+//!   what a model need not tell apart.
+
+mod acknowledgement;
+mod canvass;
+mod carry_out;
+mod contact;
+pub(crate) mod disk;
+mod event;
+mod flaw;
+mod id;
+mod life;
+mod log;
+mod machine;
+mod message;
+mod model;
+mod outbox;
+mod raft;
+mod receive;
+mod rounds;
+
+pub(crate) use event::{Command, Damage, Event, Found, State, Timer};
+pub(crate) use flaw::Flaw;
+pub(crate) use id::{AnswerId, Entries, Index, MemberId, Position, Term};
+pub(crate) use machine::{Config, Group};
+pub(crate) use message::Message;
+
+mod tests;
