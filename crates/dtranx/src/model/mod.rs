@@ -28,7 +28,8 @@
 //! The model leaves out durations and late messages of clients, which the simulation covers, and
 //! locks on ranges.
 //!
-//! - `group`: a server that is a group of three, with its own steps and checks.
+//! - `group`: a server that is a group of three, with its own steps and checks; Raft is abstract
+//!   there. `members`: the machine of such members alone, with the real Raft.
 //! - `plan`: the clients' transactions, and the budgets. `server`: a node with its disk. `state`:
 //!   the cluster, and its steps. `operator`: decisions about what is in doubt.
 //! - `properties`: the checks of each state without messages under way, and of the state in which
@@ -36,6 +37,7 @@
 
 mod explore;
 mod group;
+mod members;
 mod operator;
 mod plan;
 mod properties;

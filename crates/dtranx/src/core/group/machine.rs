@@ -122,6 +122,11 @@ impl Group {
         self.lead.map(|(term, _)| term)
     }
 
+    /// The term in which this member stands for election, if it does.
+    pub(crate) fn stands(&self) -> Option<Term> {
+        self.raft.stands()
+    }
+
     /// The life whose node runs here.
     pub(crate) fn serving(&self) -> Option<Term> {
         self.life.serving()

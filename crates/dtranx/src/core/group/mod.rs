@@ -19,9 +19,9 @@
 //! - `life`: when a node begins, hears that something is logged, and ends (G1, G4, G5).
 //! - `rounds`: answers that speak of now wait for a round that begins after them (G6).
 //! - `canvass`: PreVote. `contact`: CheckQuorum, and the leader whose disk hangs (G21).
-//! - `machine`: these together, [`Group`]; `receive`: its messages; `carry_out`: what the crate wants. Nothing of a store that is not
-//!   a member gets past the first line there (G10). Terms of batches are the crate's (G2), and who
-//!   answers inquiries is the coordinator's (G7).
+//! - `machine`: these together, [`Group`]; `receive`: its messages; `carry_out`: what the crate
+//!   wants. Nothing of a store that is not a member gets past the first line there (G10). Terms of
+//!   batches are the crate's (G2), and who answers inquiries is the coordinator's (G7).
 //! - `flaw`: rules that a test breaks. `disk`, `model`: what a crash leaves of a log, and
 //!   what a model need not tell apart.
 

@@ -47,6 +47,11 @@ impl Raft {
         self.node.role().is_leader().then(|| self.term())
     }
 
+    /// The term in which it is a candidate, if it is one.
+    pub(super) fn stands(&self) -> Option<Term> {
+        self.node.role().is_candidate().then(|| self.term())
+    }
+
     /// The entries as the crate has them: a follower whose end contradicts the leader's log has
     /// given that end up here before anything is written.
     pub(super) fn entries(&self) -> &Entries {

@@ -1,0 +1,80 @@
+//! Properties of a state of members.
+
+use super::{
+    plan::Plan,
+    state::{Action, MAJORITY, MEMBERS, State},
+};
+use crate::core::group::{Event, Flaw, Index, Timer};
+use crate::model::explore::Explored;
+
+/// Elections after which the members have a leader.
+const MAX_ELECTIONS: usize = 6;
+
+impl Explored for Plan {
+    type State = State;
+    type Action = Action;
+    type Flaw = Flaw;
+
+    fn first(&self) -> State {
+        State::new(self)
+    }
+
+    fn actions(&self, state: &State) -> Vec<Action> {
+        state.actions(self)
+    }
+
+    fn take(&self, state: &mut State, action: &Action) {
+        state.take(self, action);
+    }
+
+    fn violation(&self, state: &State) -> Option<String> {
+        let at_rest = || state.is_silent().then(|| unrest(state.clone())).flatten();
+        state.broken.clone().or_else(|| lost(state)).or_else(|| forked(state)).or_else(at_rest)
+    }
+
+    fn with_flaw(self, flaw: Flaw) -> Self {
+        Self { flaw: Some(flaw), ..self }
+    }
+}
+
+/// An entry that was acted on, and that a majority's disks have no more.
+fn lost(state: &State) -> Option<String> {
+    let lost = state.acted.iter().find(|entry| state.count(**entry) < MAJORITY)?;
+    Some(format!("{lost:?} was acted on, and is on {} disks", state.count(*lost)))
+}
+
+/// Two logs that differ before an entry that both have.
+fn forked(state: &State) -> Option<String> {
+    let logs = [(0, 1), (0, 2), (1, 2)].map(|(one, other)| (&state.members[one].disk, &state.members[other].disk));
+    logs.into_iter().find_map(|(one, other)| {
+        let last = one.durable().entries.last_position().index.get();
+        let same = |index: &u64| one.at(Index::new(*index)) == other.at(Index::new(*index));
+        let common = (1..=last).rev().find(same)?;
+        let differs = (1..common).find(|index| !same(index))?;
+        Some(format!("logs have {common} in common, and not {differs}: {one:?}, {other:?}"))
+    })
+}
+
+/// Why members with nothing under way do not come to rest.
+fn unrest(mut state: State) -> Option<String> {
+    for round in 0..MAX_ELECTIONS {
+        // Without a leader that is heard of, members ask in turn, and the longest log is granted.
+        for at in 0..MEMBERS {
+            state.on(at, Event::Tick(Timer::Silence));
+        }
+        state.on(round % MEMBERS, Event::Tick(Timer::Election));
+        state.come_to_silence();
+    }
+    for _ in 0..2 {
+        for at in 0..MEMBERS {
+            state.heartbeat(at);
+        }
+        state.come_to_silence();
+    }
+    let Some(leader) = state.leader() else { return Some("nobody leads".into()) };
+    let entries = &state.members[leader].disk.durable().entries;
+    let acted = state.acted.len() as u64 == entries.last_position().index.get();
+    let same = state.members.iter().all(|member| member.disk.durable().entries == *entries);
+    let rest = || format!("member {leader} leads, and the logs differ: {:?}", state.members);
+    state.broken.clone().or_else(|| (!acted || !same).then(rest))
+}

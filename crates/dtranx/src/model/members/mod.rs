@@ -1,0 +1,37 @@
+//! The model of a group's members: three real machines ([`Group`](crate::core::group::Group)), with
+//! the kept Raft in them, and their disks.
+//!
+//! The model `group` has the node on top of a group, and keeps Raft abstract: an election is one
+//! step there, and so is a batch. Here it is the other way round. Messages are those of the machine:
+//! each arrives at any step, or never, and within a budget twice. Members sync at any step; they
+//! crash at any step, within a budget, and keep any prefix of the records that were not synced,
+//! which are states and entries. Members stand for election, leaders step down and begin rounds, and
+//! their nodes append entries and say what speaks of now, at any step, within budgets.
+//!
+//! In each state:
+//! - a member acts on an entry (applies it, or tells its node of it) that is on its own disk and on
+//!   a majority's, and all members act on the same ones; what was acted on stays on a majority's
+//!   disks for good (G1, G2, G3, G5, G8, G17);
+//! - a term has one leader and one life, which begins with its first entry on a majority's disks
+//!   (G3, G4), and a leader that steps down ends its life;
+//! - an answer that was said when a later term had a leader never leaves (G6);
+//! - two logs that have an entry in common have all before it in common; no member stops;
+//! - from a state with nothing under way, and nothing to sync, the members elect a leader, by
+//!   PreVote, and come to rest with one log.
+//!
+//! Left out:
+//! - what is in the entries, and the node on top of them, which are those of `group`;
+//! - clocks: PreVote and CheckQuorum only decide when to ask, so elections and ends of leaders come
+//!   at any step, and PreVote is in the last property alone;
+//! - lost disks, damage, other stores (G9, G10), removed entries and items, and changes of members:
+//!   the first ones are for the unit tests, and the machine has none of the others yet;
+//! - groups of five and seven.
+//!
+//! - `plan`: budgets. `state`: members, messages, steps, and what is noted in each. `check`: the
+//!   properties of a state.
+
+mod check;
+mod plan;
+mod state;
+
+mod tests;

@@ -1,0 +1,43 @@
+//! Plans of members: budgets, and a rule that is broken on purpose.
+
+use crate::core::group::Flaw;
+
+/// Three members to explore. The first leads, and all have its first entry.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Plan {
+    /// Only these members stand for election, if any are named.
+    pub(super) candidates: Vec<usize>,
+    /// Only these members crash, if any are named.
+    pub(super) crashing: Vec<usize>,
+    /// Pairs of members that do not reach each other.
+    pub(super) cut: Vec<(usize, usize)>,
+    /// Number of entries that only the first leader has when the exploration begins.
+    pub(super) ahead: usize,
+    /// Whether the second has been elected by the third before that, and the first not been told.
+    pub(super) is_replaced: bool,
+    /// Only this member appends entries, and begins rounds by its timer, if one is named.
+    pub(super) writer: Option<usize>,
+    /// Whether batches still arrive that their receiver refuses, because it has a later term.
+    pub(super) has_late: bool,
+    pub(super) budget: Budget,
+    pub(super) flaw: Option<Flaw>,
+}
+
+/// What may still happen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct Budget {
+    /// Members that stand for election.
+    pub(super) elections: u8,
+    /// Entries of nodes.
+    pub(super) entries: u8,
+    /// Answers that speak of now.
+    pub(super) answers: u8,
+    /// Members that crash.
+    pub(super) crashes: u8,
+    /// Messages that arrive and are still under way.
+    pub(super) repeats: u8,
+    /// Rounds that a leader begins by its timer, with batches for whom it takes to be behind.
+    pub(super) heartbeats: u8,
+    /// Leaders that step down by themselves.
+    pub(super) ends: u8,
+}

@@ -1,0 +1,383 @@
+//! [`State`] of three members, and the steps from one state to the next.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    hash::{DefaultHasher, Hash, Hasher},
+};
+
+use super::plan::{Budget, Plan};
+use crate::core::group::{
+    AnswerId, Command, Config, Event, Group, Index, MemberId, Message, Position, Term, Timer, disk::Disk,
+};
+
+pub(super) const MEMBERS: usize = 3;
+pub(super) const MAJORITY: usize = 2;
+
+/// A member's machine and its disk.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Member {
+    pub(super) group: Group,
+    pub(super) disk: Disk,
+}
+
+/// A message under way.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Post {
+    pub(super) from: usize,
+    pub(super) to: usize,
+    pub(super) message: Message,
+}
+
+/// State of everything, with what is left of the budgets.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct State {
+    pub(super) members: Vec<Member>,
+    /// Messages under way, by their digests.
+    pub(super) network: BTreeMap<u64, Post>,
+    /// Entries that a member has acted on as committed, from the first on.
+    pub(super) acted: Vec<Position>,
+    /// Who has led in which term, and whether a life of it has begun.
+    pub(super) leaders: BTreeMap<Term, (usize, bool)>,
+    /// Answers that wait: whether a later term had a leader when each was said.
+    pub(super) held: BTreeMap<u64, bool>,
+    /// What went wrong in a step.
+    pub(super) broken: Option<String>,
+    pub(super) budget: Budget,
+}
+
+/// A step. Members are given by their index.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Action {
+    Deliver(Post),
+    /// A message arrives, and is still under way.
+    Repeat(Post),
+    /// All that a member has written is synced.
+    Sync(usize),
+    /// A member stands, for which others would vote.
+    Stand(usize),
+    /// The node of a leader has filled an entry.
+    Append(usize),
+    /// The node of a leader says something that speaks of now.
+    Say(usize),
+    Heartbeat(usize),
+    StepDown(usize),
+    /// A member crashes, keeps this many records that were not synced, and starts again.
+    Crash(usize, usize),
+}
+
+fn id(member: usize) -> MemberId {
+    MemberId(1 + member as u64)
+}
+
+impl State {
+    pub(super) fn new(plan: &Plan) -> Self {
+        let disk = Disk::new();
+        let member = |at| {
+            let config = Config { me: id(at), members: (0..MEMBERS).map(id).collect(), flaw: plan.flaw };
+            Member { group: Group::start(config, disk.durable().clone(), &mut vec![]), disk: disk.clone() }
+        };
+        let mut state = Self {
+            members: (0..MEMBERS).map(member).collect(),
+            network: BTreeMap::new(),
+            acted: vec![],
+            leaders: BTreeMap::new(),
+            held: BTreeMap::new(),
+            broken: None,
+            budget: Budget::default(),
+        };
+        state.stand(0);
+        state.come_to_silence();
+        state.heartbeat(0);
+        state.come_to_silence();
+        for _ in 0..plan.ahead {
+            state.append(0);
+        }
+        state.sync(0);
+        state.network.clear();
+        if plan.is_replaced {
+            state.stand(1);
+            state.come_to_silence_among(&[1, 2]);
+        }
+        state.budget = plan.budget;
+        state
+    }
+
+    /// Syncs and delivers until nothing is left to do.
+    pub(super) fn come_to_silence(&mut self) {
+        self.come_to_silence_among(&[0, 1, 2]);
+    }
+
+    /// The same for some members; what is sent to others is lost.
+    fn come_to_silence_among(&mut self, members: &[usize]) {
+        loop {
+            self.network.retain(|_, post| members.contains(&post.to));
+            let to_sync = members.iter().find(|at| self.members[**at].disk.unsynced() > 0);
+            if let Some(at) = to_sync {
+                self.sync(*at);
+            } else if let Some((_, post)) = self.network.pop_first() {
+                self.deliver(post);
+            } else {
+                return;
+            }
+        }
+    }
+
+    /// Steps that go on by themselves.
+    fn busy(&self) -> impl Iterator<Item = Action> {
+        let syncs = (0..MEMBERS).filter(|at| self.members[*at].disk.unsynced() > 0).map(Action::Sync);
+        self.network.values().cloned().map(Action::Deliver).chain(syncs)
+    }
+
+    pub(super) fn is_silent(&self) -> bool {
+        self.busy().next().is_none()
+    }
+
+    pub(super) fn actions(&self, plan: &Plan) -> Vec<Action> {
+        let mut actions: Vec<Action> = self.busy().collect();
+        let budget = &self.budget;
+        if budget.repeats > 0 {
+            actions.extend(self.network.values().cloned().map(Action::Repeat));
+        }
+        let is_named = |named: &[usize], at: usize| named.is_empty() || named.contains(&at);
+        let writes = |at: usize| plan.writer.is_none_or(|only| only == at);
+        for (at, member) in self.members.iter().enumerate() {
+            let (leads, serves) = (member.group.leads().is_some(), member.group.serving().is_some());
+            let crashes = budget.crashes > 0 && is_named(&plan.crashing, at);
+            let may = [
+                (budget.elections > 0 && !leads && is_named(&plan.candidates, at), Action::Stand(at)),
+                (budget.entries > 0 && serves && writes(at), Action::Append(at)),
+                (budget.answers > 0 && serves, Action::Say(at)),
+                (budget.heartbeats > 0 && leads && writes(at), Action::Heartbeat(at)),
+                (budget.ends > 0 && leads, Action::StepDown(at)),
+            ];
+            actions.extend(may.into_iter().filter(|(may, _)| *may).map(|(_, action)| action));
+            if crashes {
+                actions.extend((0..=member.disk.unsynced()).map(|kept| Action::Crash(at, kept)));
+            }
+        }
+        actions
+    }
+
+    /// Takes one step, which is taken from its budget.
+    pub(super) fn take(&mut self, plan: &Plan, action: &Action) {
+        let budget = &mut self.budget;
+        match action.clone() {
+            Action::Deliver(post) => {
+                self.network.remove(&post.digest());
+                self.deliver(post);
+            }
+            Action::Repeat(post) => {
+                budget.repeats -= 1;
+                self.deliver(post);
+            }
+            Action::Sync(at) => self.sync(at),
+            Action::Stand(at) => {
+                budget.elections -= 1;
+                self.stand(at);
+            }
+            Action::Append(at) => {
+                budget.entries -= 1;
+                self.append(at);
+            }
+            Action::Say(at) => {
+                budget.answers -= 1;
+                self.say(at);
+            }
+            Action::Heartbeat(at) => {
+                budget.heartbeats -= 1;
+                self.heartbeat(at);
+            }
+            Action::StepDown(at) => {
+                budget.ends -= 1;
+                self.step_down(at);
+            }
+            Action::Crash(at, kept) => {
+                budget.crashes -= 1;
+                self.crash(at, kept);
+            }
+        }
+        self.forget(plan);
+    }
+
+    /// Forgets what need not be told apart, and messages that have no effect any more.
+    fn forget(&mut self, plan: &Plan) {
+        for member in &mut self.members {
+            member.group.forget();
+        }
+        let is_asked = self.budget.answers > 0 || !self.held.is_empty();
+        let members = &self.members;
+        let is_cut =
+            |post: &Post| plan.cut.iter().any(|pair| *pair == (post.from, post.to) || *pair == (post.to, post.from));
+        self.network.retain(|_, post| !is_cut(post) && matters(plan, members, post, is_asked));
+    }
+
+    fn deliver(&mut self, post: Post) {
+        self.on(post.to, Event::Receive { from: id(post.from), message: post.message });
+    }
+
+    fn sync(&mut self, at: usize) {
+        let member = &mut self.members[at];
+        let through = member.group.last_write();
+        member.disk.sync(through);
+        self.on(at, Event::Synced { through });
+    }
+
+    /// A member stands for election: others would vote for it, whatever they hear of a leader.
+    pub(super) fn stand(&mut self, at: usize) {
+        let mut asks = vec![];
+        let group = &mut self.members[at].group;
+        group.on(Event::Tick(Timer::Election), &mut asks);
+        let asked = group.term() + Term::new(1);
+        let message = Message::Would { term: Term::ZERO, asked, grants: true };
+        self.on(at, Event::Receive { from: id((at + 1) % MEMBERS), message });
+    }
+
+    fn append(&mut self, at: usize) {
+        if let Some(life) = self.members[at].group.serving() {
+            self.on(at, Event::Append { life });
+        }
+    }
+
+    fn say(&mut self, at: usize) {
+        let Some(life) = self.members[at].group.serving() else { return };
+        let answer = u64::from(self.budget.answers);
+        let is_over = self.leaders.keys().any(|term| *term > life);
+        self.held.insert(answer, is_over);
+        self.on(at, Event::Hold { life, answer: AnswerId(answer) });
+    }
+
+    pub(super) fn heartbeat(&mut self, at: usize) {
+        self.on(at, Event::Tick(Timer::Heartbeat));
+    }
+
+    fn step_down(&mut self, at: usize) {
+        // Whom it has heard of is forgotten at each step.
+        self.on(at, Event::Tick(Timer::Contact));
+    }
+
+    fn crash(&mut self, at: usize, kept: usize) {
+        let member = &mut self.members[at];
+        let config = member.group.config().clone();
+        let mut out = Vec::new();
+        member.group = Group::start(config, member.disk.crash(kept), &mut out);
+        self.hear(at, out);
+    }
+
+    /// Gives a member an event.
+    pub(super) fn on(&mut self, at: usize, event: Event) {
+        let mut out = Vec::new();
+        self.members[at].group.on(event, &mut out);
+        self.hear(at, out);
+    }
+
+    fn hear(&mut self, at: usize, out: Vec<Command>) {
+        for command in out {
+            match command {
+                Command::Write { write, state, entries } => self.members[at].disk.write(write, state, entries),
+                Command::Send { to, message } => {
+                    let to = (0..MEMBERS).find(|other| id(*other) == to).unwrap();
+                    let post = Post { from: at, to, message };
+                    self.network.insert(post.digest(), post);
+                }
+                Command::Apply { through } | Command::Logged { through } => self.act(at, through),
+                Command::Begin { life } => self.begin(at, life),
+                Command::Release { answer } => {
+                    if self.held.remove(&answer.0) == Some(true) {
+                        self.fail(format!("member {at} says {answer:?}, and was replaced before"));
+                    }
+                }
+                Command::Stop(damage) => self.fail(format!("member {at} stops: {damage:?}")),
+                Command::Set(_) | Command::End { .. } | Command::Transfer { .. } => {}
+            }
+        }
+        if let Some(term) = self.members[at].group.leads() {
+            let (leader, _) = *self.leaders.entry(term).or_insert((at, false));
+            if leader != at {
+                self.fail(format!("members {leader} and {at} lead in {term:?}"));
+            }
+        }
+        let group = &self.members[at].group;
+        if group.serving().is_some() && group.serving() != group.leads() {
+            self.fail(format!("member {at} does not lead, and keeps its node"));
+        }
+    }
+
+    /// A member acts on the first entries of its log.
+    fn act(&mut self, at: usize, through: Index) {
+        for index in 1..=through.get() {
+            let Some(entry) = self.members[at].disk.at(Index::new(index)) else {
+                return self.fail(format!("member {at} acts on entry {index}, which it has not synced"));
+            };
+            match self.acted.get(index as usize - 1) {
+                Some(acted) if *acted != entry => {
+                    return self.fail(format!("{acted:?} and {entry:?} are acted on"));
+                }
+                Some(_) => {}
+                None if self.count(entry) < MAJORITY => {
+                    return self.fail(format!("member {at} acts on {entry:?}, which no majority has"));
+                }
+                None => self.acted.push(entry),
+            }
+        }
+    }
+
+    /// A life begins.
+    fn begin(&mut self, at: usize, life: Term) {
+        let entries = &self.members[at].disk.durable().entries;
+        let first = entries.iter_with_positions().map(|(entry, _)| entry).find(|entry| entry.term == life);
+        if first.is_none_or(|first| self.count(first) < MAJORITY) {
+            self.fail(format!("the life {life:?} of member {at} begins, and no majority has its first entry"));
+        }
+        let led = self.leaders.entry(life).or_insert((at, false));
+        if *led != (at, false) {
+            self.fail(format!("the life {life:?} begins at member {at}, and has begun before"));
+        }
+        self.leaders.insert(life, (at, true));
+    }
+
+    /// Number of disks that have this entry.
+    pub(super) fn count(&self, entry: Position) -> usize {
+        self.members.iter().filter(|member| member.disk.has(entry)).count()
+    }
+
+    fn fail(&mut self, what: String) {
+        self.broken.get_or_insert(what);
+    }
+
+    /// Leaders of the latest term.
+    pub(super) fn leader(&self) -> Option<usize> {
+        let serves: BTreeSet<(Term, usize)> =
+            (0..MEMBERS).filter_map(|at| Some((self.members[at].group.serving()?, at))).collect();
+        serves.last().map(|(_, at)| *at)
+    }
+}
+
+/// Returns false if a message has no effect, whatever happens before it arrives. Terms are looked
+/// at on the disk, because a crash may go back to what that has.
+fn matters(plan: &Plan, members: &[Member], post: &Post, is_asked: bool) -> bool {
+    use noraft::Message as Raft;
+    let (from, to) = (&members[post.from], &members[post.to]);
+    let state = to.disk.durable().state;
+    let durable = Term::new(state.term);
+    let leads = |member: &Member, term: Term| member.group.leads() == Some(term);
+    match &post.message {
+        Message::Raft(Raft::AppendEntriesCall { term, .. }) => plan.has_late || *term >= durable,
+        Message::Raft(Raft::AppendEntriesReply { term, .. }) => *term > durable || leads(to, *term),
+        Message::Raft(Raft::RequestVoteCall { term, .. }) => {
+            let may_vote = state.vote.is_none_or(|vote| vote == id(post.from));
+            *term > durable || *term == durable && may_vote
+        }
+        Message::Raft(Raft::RequestVoteReply { term, .. }) => *term > durable || to.group.stands() == Some(*term),
+        Message::Round { term, .. } => is_asked && leads(from, *term) && *term >= durable,
+        Message::Confirm { term, .. } => is_asked && leads(to, *term),
+        Message::Ask { .. } | Message::Would { .. } => true,
+    }
+}
+
+impl Post {
+    pub(super) fn digest(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        self.hash(&mut hasher);
+        hasher.finish()
+    }
+}

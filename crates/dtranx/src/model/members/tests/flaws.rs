@@ -1,0 +1,87 @@
+//! Explorations with one broken rule: a property is violated.
+
+use crate::core::group::Flaw;
+use crate::model::{
+    explore::is_noticed,
+    members::plan::{Budget, Plan},
+};
+
+fn with(budget: Budget) -> Plan {
+    Plan { budget, ..Plan::default() }
+}
+
+#[test]
+fn flaw_own_sync_is_noticed() {
+    is_noticed(with(Budget { entries: 1, ..Budget::default() }), Flaw::OwnSync);
+}
+
+#[test]
+fn flaw_counts_unsynced_is_noticed() {
+    is_noticed(with(Budget { entries: 1, heartbeats: 1, ..Budget::default() }), Flaw::CountsUnsynced);
+}
+
+#[test]
+fn flaw_old_term_accepted_is_noticed() {
+    let plan = with(Budget { elections: 1, entries: 1, ..Budget::default() });
+    is_noticed(Plan { candidates: vec![1], has_late: true, ..plan }, Flaw::OldTermAccepted);
+}
+
+#[test]
+fn flaw_votes_unsynced_is_noticed() {
+    let plan = with(Budget { elections: 2, crashes: 1, ..Budget::default() });
+    is_noticed(Plan { crashing: vec![0], candidates: vec![1, 2], cut: vec![(1, 2)], ..plan }, Flaw::VotesUnsynced);
+}
+
+#[test]
+fn flaw_acknowledges_unsynced_is_noticed() {
+    is_noticed(with(Budget { entries: 1, ..Budget::default() }), Flaw::AcknowledgesUnsynced);
+}
+
+#[test]
+fn flaw_begins_before_first_entry_is_noticed() {
+    is_noticed(with(Budget { elections: 1, ..Budget::default() }), Flaw::BeginsBeforeFirstEntry);
+}
+
+#[test]
+fn flaw_applies_all_is_noticed() {
+    is_noticed(with(Budget { entries: 1, crashes: 1, ..Budget::default() }), Flaw::AppliesAll);
+}
+
+#[test]
+fn flaw_applies_unsynced_is_noticed() {
+    is_noticed(with(Budget { entries: 1, heartbeats: 1, ..Budget::default() }), Flaw::AppliesUnsynced);
+}
+
+#[test]
+fn flaw_unconfirmed_is_noticed() {
+    is_noticed(Plan { is_replaced: true, ..with(Budget { answers: 1, ..Budget::default() }) }, Flaw::Unconfirmed);
+}
+
+#[test]
+fn flaw_confirmed_before_is_noticed() {
+    let plan = with(Budget { answers: 1, ..Budget::default() });
+    is_noticed(Plan { is_replaced: true, ..plan }, Flaw::ConfirmedBefore);
+}
+
+#[test]
+fn flaw_latecomers_leave_is_noticed() {
+    let plan = with(Budget { elections: 1, answers: 1, heartbeats: 1, ..Budget::default() });
+    is_noticed(Plan { candidates: vec![1], writer: Some(0), ..plan }, Flaw::LatecomersLeave);
+}
+
+#[test]
+fn flaw_cuts_without_conflict_is_noticed() {
+    is_noticed(with(Budget { entries: 2, ..Budget::default() }), Flaw::CutsWithoutConflict);
+}
+
+#[test]
+fn flaw_conflict_counted_is_noticed() {
+    let plan = with(Budget { entries: 2, heartbeats: 1, ..Budget::default() });
+    let plan = Plan { is_replaced: true, ahead: 2, writer: Some(1), cut: vec![(0, 2), (1, 2)], ..plan };
+    is_noticed(plan, Flaw::ConflictCounted);
+}
+
+#[test]
+fn flaw_node_kept_is_noticed() {
+    is_noticed(with(Budget { ends: 1, ..Budget::default() }), Flaw::NodeKept);
+}

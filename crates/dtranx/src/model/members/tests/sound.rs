@@ -1,0 +1,90 @@
+//! Explorations by the rules.
+
+use crate::model::{
+    explore::{holds, reaches},
+    members::plan::{Budget, Plan},
+};
+
+fn with(budget: Budget) -> Plan {
+    Plan { budget, ..Plan::default() }
+}
+
+#[test]
+fn entry_with_election_and_crash_of_the_first_leader() {
+    let plan = with(Budget { elections: 1, entries: 1, crashes: 1, ..Budget::default() });
+    holds(Plan { crashing: vec![0], candidates: vec![1], ..plan });
+}
+
+#[test]
+fn entry_with_election_and_crash_of_a_follower() {
+    let plan = with(Budget { elections: 1, entries: 1, crashes: 1, ..Budget::default() });
+    holds(Plan { crashing: vec![2], candidates: vec![1], ..plan });
+}
+
+/// A vote that is not synced may be forgotten, and given again.
+#[test]
+fn two_elections_and_crash_of_a_voter() {
+    let plan = with(Budget { elections: 2, crashes: 1, ..Budget::default() });
+    holds(Plan { crashing: vec![0], candidates: vec![1, 2], cut: vec![(1, 2)], ..plan });
+}
+
+#[test]
+fn two_elections() {
+    let plan = with(Budget { elections: 2, ..Budget::default() });
+    holds(Plan { candidates: vec![1, 2], ..plan });
+}
+
+#[test]
+fn entry_with_two_elections() {
+    let plan = with(Budget { elections: 2, entries: 1, ..Budget::default() });
+    holds(Plan { candidates: vec![1, 2], cut: vec![(0, 1)], ..plan });
+}
+
+#[test]
+fn first_leader_is_elected_again() {
+    let plan = with(Budget { elections: 1, entries: 1, ..Budget::default() });
+    holds(Plan { candidates: vec![0, 2], is_replaced: true, ahead: 1, ..plan });
+}
+
+#[test]
+fn late_batch_with_election() {
+    let plan = with(Budget { elections: 1, entries: 1, ..Budget::default() });
+    holds(Plan { candidates: vec![1], has_late: true, ..plan });
+}
+
+#[test]
+fn entry_with_repeated_message() {
+    holds(with(Budget { entries: 1, repeats: 1, heartbeats: 1, ..Budget::default() }));
+}
+
+#[test]
+fn suffix_that_nobody_has_with_entries_of_the_next_leader() {
+    let plan = with(Budget { entries: 2, heartbeats: 1, ..Budget::default() });
+    holds(Plan { is_replaced: true, ahead: 2, writer: Some(1), cut: vec![(0, 2), (1, 2)], ..plan });
+}
+
+#[test]
+fn answers_with_election() {
+    let plan = with(Budget { elections: 1, answers: 2, ..Budget::default() });
+    holds(Plan { candidates: vec![1], ..plan });
+}
+
+#[test]
+fn answer_with_election_and_heartbeat() {
+    let plan = with(Budget { elections: 1, answers: 1, heartbeats: 1, ..Budget::default() });
+    holds(Plan { candidates: vec![1], writer: Some(0), ..plan });
+}
+
+#[test]
+fn entry_with_leader_that_steps_down_and_election() {
+    let plan = with(Budget { elections: 1, entries: 1, ends: 1, ..Budget::default() });
+    holds(Plan { candidates: vec![0], ..plan });
+}
+
+#[test]
+fn third_life_begins() {
+    let plan = with(Budget { elections: 2, ..Budget::default() });
+    reaches(Plan { candidates: vec![1, 2], cut: vec![(0, 1)], ..plan }, |state| {
+        state.leaders.len() == 3 && state.leaders.values().all(|(_, has_begun)| *has_begun)
+    });
+}
