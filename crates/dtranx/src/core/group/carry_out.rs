@@ -17,9 +17,7 @@ impl Group {
     pub(super) fn carry_out(&mut self, out: &mut Vec<Command>) {
         let actions = self.raft.take();
         self.follow_role(out);
-        if let Err(damage) = self.write(&actions, out) {
-            return self.stop(damage, out);
-        }
+        self.write(&actions, out);
         self.committed = self.committed.max(self.raft.committed());
         if actions.set_election_timeout {
             let timer = if self.lead.is_some() { Timer::Heartbeat } else { Timer::Election };
@@ -56,17 +54,13 @@ impl Group {
     }
 
     /// Writes what has changed: the state, and what of the entries the own log does not have (G8).
-    fn write(&mut self, actions: &Actions, out: &mut Vec<Command>) -> Result<(), Damage> {
+    fn write(&mut self, actions: &Actions, out: &mut Vec<Command>) {
         let has_new_term = actions.save_current_term || actions.save_voted_for;
         let entries = actions.append_log_entries.as_ref().and_then(|entries| self.own.missing(entries));
-        if let Some(entries) = &entries {
-            // The crate looks at no committed index before it drops what a leader contradicts.
-            self.own.contradicted(entries, self.committed).map_or(Ok(()), Err)?;
-        }
         let knows_more = entries.is_some() && self.committed.get() > self.saved.committed;
         let state = (has_new_term || knows_more).then(|| self.state());
         if state.is_none() && entries.is_none() {
-            return Ok(());
+            return;
         }
         let write = self.own.write(entries.as_ref());
         self.saved = state.unwrap_or(self.saved);
@@ -75,7 +69,6 @@ impl Group {
             self.owed = None;
         }
         out.push(Command::Write { write, state, entries });
-        Ok(())
     }
 
     /// Sends a message of the crate's, now or when what it tells is synced (G3).

@@ -85,6 +85,7 @@ impl Group {
             *term = own_term;
         }
         if *term >= own_term {
+            // The crate drops what a leader contradicts without a look at what is committed.
             if let Some(damage) = self.own.contradicted(entries, self.committed) {
                 return self.stop(damage, out);
             }

@@ -47,6 +47,19 @@ fn term_of_a_candidate_that_lost_does_not_keep_the_others_from_electing() {
 }
 
 #[test]
+fn nobody_would_vote_in_a_term_that_has_begun() {
+    let mut rig = Rig::with([(3, 0, &[]), (3, 0, &[]), (3, 0, &[])]);
+    for (term, would) in [(2, false), (3, false), (4, true)] {
+        let out = rig.receive(B, A, Message::Ask { term: Term::new(term), last: Position::ZERO });
+        let is_right = |grants: bool| grants == would;
+        assert!(
+            matches!(&out[..], [Command::Send { message: Message::Would { grants, .. }, .. }] if is_right(*grants)),
+            "{out:?}"
+        );
+    }
+}
+
+#[test]
 fn answer_to_an_earlier_question_elects_nobody() {
     let mut rig = Rig::new();
     rig.tick(A, Timer::Election);
@@ -78,6 +91,19 @@ fn leader_that_hears_one_of_two_goes_on() {
         rig.tick(A, Timer::Contact);
     }
     assert_eq!(rig.groups[A].serving(), Some(Term::new(1)));
+}
+
+#[test]
+fn followers_with_slow_disks_are_heard_of() {
+    let mut rig = Rig::led();
+    rig.append(A);
+    for _ in 0..5 {
+        rig.tick(A, Timer::Heartbeat);
+        rig.deliver(A, B);
+        rig.deliver(B, A);
+        rig.tick(A, Timer::Contact);
+    }
+    assert_eq!(rig.groups[A].serving(), Some(Term::new(1)), "b has acknowledged nothing, and confirmed each round");
 }
 
 #[test]

@@ -99,6 +99,17 @@ fn leader_that_steps_down_drops_its_node_and_begins_anew_with_its_log() {
 }
 
 #[test]
+fn entry_of_an_earlier_life_is_not_appended_in_a_later_one() {
+    let mut rig = Rig::led();
+    for _ in 0..2 {
+        rig.tick(A, Timer::Contact);
+    }
+    rig.elect(A);
+    assert_eq!(rig.groups[A].serving(), Some(Term::new(2)));
+    assert_eq!(rig.on(A, Event::Append { life: Term::new(1) }), []);
+}
+
+#[test]
 fn log_that_ends_before_what_it_calls_committed_is_damaged() {
     let mut rig = Rig::new();
     rig.disks[A] =

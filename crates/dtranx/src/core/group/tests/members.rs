@@ -12,13 +12,15 @@ fn vote_of_another_store_does_not_count() {
     rig.deliver(B, A);
     rig.sync(A);
     let vote = noraft::Message::RequestVoteReply { from: STRANGER.into(), term: Term::new(1), vote_granted: true };
-    rig.on(A, Event::Receive { from: STRANGER, message: Message::Raft(vote.clone()) });
-    assert_eq!(rig.groups[A].leads(), None);
-    // Nor under the name of a member that did not send it, or in the name of one.
-    rig.receive(A, C, Message::Raft(vote));
-    let vote = noraft::Message::RequestVoteReply { from: id(C).into(), term: Term::new(1), vote_granted: true };
     rig.on(A, Event::Receive { from: STRANGER, message: Message::Raft(vote) });
     assert_eq!(rig.groups[A].leads(), None);
+    // Nor under the name of a member that did not send it.
+    let vote = noraft::Message::RequestVoteReply { from: id(C).into(), term: Term::new(1), vote_granted: true };
+    rig.on(A, Event::Receive { from: STRANGER, message: Message::Raft(vote.clone()) });
+    rig.receive(A, B, Message::Raft(vote.clone()));
+    assert_eq!(rig.groups[A].leads(), None);
+    rig.receive(A, C, Message::Raft(vote));
+    assert_eq!(rig.groups[A].leads(), Some(Term::new(1)));
 }
 
 #[test]

@@ -141,19 +141,20 @@ impl Rig {
     }
 
     /// Has a member elected by all that would vote, and lets everything settle.
-    pub(super) fn elect(&mut self, member: usize) {
-        self.elect_among(member, &[A, B, C]);
+    pub(super) fn elect(&mut self, member: usize) -> Vec<(usize, Command)> {
+        self.elect_among(member, &[A, B, C])
     }
 
-    pub(super) fn elect_among(&mut self, member: usize, members: &[usize]) {
+    pub(super) fn elect_among(&mut self, member: usize, members: &[usize]) -> Vec<(usize, Command)> {
         for other in members {
             self.tick(*other, Timer::Silence);
         }
         self.tick(member, Timer::Election);
-        self.settle(members);
+        let mut all = self.settle(members);
         self.tick(member, Timer::Heartbeat);
-        self.settle(members);
+        all.extend(self.settle(members));
         assert_eq!(self.groups[member].serving(), Some(self.groups[member].term()));
+        all
     }
 
     /// A member crashes, keeps this many of its records that were not synced, and starts again.

@@ -105,6 +105,22 @@ fn sync_of_a_void_entry_is_none_of_the_one_that_replaces_it() {
 }
 
 #[test]
+fn leader_that_others_have_replaced_takes_no_acknowledgement_from_the_next_one() {
+    let mut rig = Rig::led();
+    rig.elect_among(B, &[B, C]);
+    rig.append(B);
+    rig.deliver(B, C);
+    rig.receive(C, A, batch(A, 1, at(1, 1), &[1], 1));
+    rig.mail.clear();
+    rig.sync(C);
+    let acknowledges = |post: &(usize, usize, Message)| {
+        let is_last = |message: &Message| matches!(message, Message::Raft(noraft::Message::AppendEntriesReply { last_position, .. }) if *last_position == at(2, 3));
+        (post.1 == B).then(|| is_last(&post.2))
+    };
+    assert_eq!(rig.mail.iter().find_map(acknowledges), Some(true), "{:?}", rig.mail);
+}
+
+#[test]
 fn only_the_newest_message_of_a_kind_waits_for_a_disk_that_hangs() {
     let mut rig = Rig::led();
     rig.receive(C, B, wants_vote(B, 2, at(1, 1)));
