@@ -5,11 +5,11 @@
 //! recovery, so transactions are those of the real protocol. Each record is an entry, and a
 //! segment, of its own.
 //!
-//! Raft itself is taken from a crate and is abstract here: an election is one step, by the votes of
-//! two members; so is a batch, from the leader that sends it to the follower that has it synced and
-//! the leader that counts it; a member that a leader has not reached yet may be reached late, by a
-//! leader that another one has replaced, or with fewer entries than before. Clocks are left out:
-//! elections begin at any step, within a budget.
+//! Raft itself is taken from a crate and is abstract here (the model `members` has the real one):
+//! an election is one step, by the votes of two members; so is a batch, from the leader that sends
+//! it to the follower that has it synced and the leader that counts it; a member that a leader has
+//! not reached yet may be reached late, by a leader that another one has replaced, or with fewer
+//! entries than before. Clocks are left out: elections begin at any step, within a budget.
 //!
 //! What belongs to DTranx is kept (the rules have the numbers of the decision record):
 //! - a leader's records are durable in its own log at any step later, and reported when they are
@@ -35,11 +35,11 @@
 //! Left out:
 //! - the bytes of the log, how damage is told from a torn tail, and segments of several entries:
 //!   that a life begins with a new one (G18) only shows in the flaw;
-//! - term and vote that are synced late (G3), which is the crate's, and which of two records of
-//!   them counts (the rest of G15): a member forgets neither here, and every election succeeds, so
-//!   that nobody votes in a term that another member stands for;
-//! - acknowledgements that are kept for the leader's next sync (the rest of G17): all are counted
-//!   anew at each step;
+//! - term and vote that are synced late (G3), which the model `members` has, and which of two
+//!   records of them counts (the rest of G15): a member forgets neither here, and every election
+//!   succeeds, so that nobody votes in a term that another member stands for;
+//! - acknowledgements that are kept for the leader's next sync (the rest of G17), which `members`
+//!   has: all are counted anew at each step;
 //! - reads and writes that are under way when a life ends (the rest of G19): the storage answers at
 //!   once;
 //! - PreVote and CheckQuorum, on which no result rests;

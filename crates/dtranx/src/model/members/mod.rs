@@ -2,11 +2,11 @@
 //! the kept Raft in them, and their disks.
 //!
 //! The model `group` has the node on top of a group, and keeps Raft abstract: an election is one
-//! step there, and so is a batch. Here it is the other way round. Messages are those of the machine:
-//! each arrives at any step, or never, and within a budget twice. Members sync at any step; they
-//! crash at any step, within a budget, and keep any prefix of the records that were not synced,
-//! which are states and entries. Members stand for election, leaders step down and begin rounds, and
-//! their nodes append entries and say what speaks of now, at any step, within budgets.
+//! step there, and so is a batch. Here it is the other way round. Messages are those of the
+//! machine: each arrives at any step, or never, and within a budget twice. Members sync at any
+//! step; they crash at any step, within a budget, and keep any prefix of the records that were not
+//! synced, which are states and entries. Members stand for election, leaders step down and begin
+//! rounds, and their nodes append entries and say what speaks of now, at any step, within budgets.
 //!
 //! In each state:
 //! - a member acts on an entry (applies it, or tells its node of it) that is on its own disk and on
@@ -20,6 +20,8 @@
 //!   PreVote, and come to rest with one log.
 //!
 //! Left out:
+//! - late messages that are sure to have no effect, rounds that nothing waits for, and, but in
+//!   plans that say so, batches that their receiver refuses: they are forgotten;
 //! - what is in the entries, and the node on top of them, which are those of `group`;
 //! - clocks: PreVote and CheckQuorum only decide when to ask, so elections and ends of leaders come
 //!   at any step, and PreVote is in the last property alone;
