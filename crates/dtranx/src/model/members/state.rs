@@ -368,7 +368,7 @@ fn matters(plan: &Plan, members: &[Member], post: &Post, is_asked: bool) -> bool
             *term > durable || *term == durable && may_vote
         }
         Message::Raft(Raft::RequestVoteReply { term, .. }) => *term > durable || to.group.stands() == Some(*term),
-        Message::Round { term, .. } => is_asked && leads(from, *term) && *term >= durable,
+        Message::Round { term, .. } => is_asked && leads(from, *term),
         Message::Confirm { term, .. } => is_asked && leads(to, *term),
         Message::Ask { .. } | Message::Would { .. } => true,
     }

@@ -79,6 +79,7 @@ fn leader_that_hears_nobody_steps_down() {
     let out = rig.tick(A, Timer::Contact);
     assert_eq!(rig.groups[A].leads(), None);
     assert!(out.contains(&Command::End { life: Term::new(1) }));
+    assert!(out.contains(&Command::Apply { through: Index::new(1) }), "it still knows what is committed: {out:?}");
     assert!(out.contains(&Command::Set(Timer::Election)));
 }
 
