@@ -43,8 +43,10 @@ use crate::{
 };
 
 /// The greatest limit of such a query, whose documents come together. A query without a limit is
-/// answered only if it fits into the server's first batch, of 101 documents.
+/// answered only if it fits into the server's first batch.
 const MOST_TOGETHER: u64 = 1_000;
+/// Documents that the server sends at first if it is not asked for more.
+const FIRST_BATCH: u64 = 101;
 /// Documents by which a query by `_id` may be longer than its limit: some may not be there.
 const SPARE: u64 = 16;
 
@@ -66,10 +68,9 @@ pub(super) async fn find(core: &Core, ns: &Namespace, query: &Query) -> Result<O
 /// The same in the view of a transaction that has written to the collection, by nothing but the
 /// `_id`: of its own documents, the query shows what the transaction has made of them.
 pub(super) async fn find_own(core: &Core, ns: &Namespace, query: &Query, me: TxId) -> Result<Option<Documents>> {
-    if query.is_by_id_alone() && unprobed::may(core, ns, query) {
-        return find_for(core, ns, query, Some(me)).await;
-    }
-    Ok(None)
+    // What is not sent this way is no demand for a lease.
+    let may_be_sent = finds_by_id(query) && unprobed::may(core, ns, query);
+    if may_be_sent { find_for(core, ns, query, Some(me)).await } else { Ok(None) }
 }
 
 async fn find_for(core: &Core, ns: &Namespace, query: &Query, me: Option<TxId>) -> Result<Option<Documents>> {
@@ -83,7 +84,11 @@ async fn find_for(core: &Core, ns: &Namespace, query: &Query, me: Option<TxId>) 
     }
     let Some(permit) = core.unprobed.permit_beside(ns, found_by).await else { return Ok(None) };
     let answer = ask(core, ns, query, me, &known, &permit).await?;
-    core.unprobed.note_beside(ns, answer.is_some());
+    // A transaction that has removed many documents is in vain by itself: siblings do not wait for
+    // it.
+    if answer.is_some() || me.is_none() {
+        core.unprobed.note_beside(ns, answer.is_some());
+    }
     Ok(answer.map(Documents::at_hand))
 }
 
@@ -231,7 +236,10 @@ fn are_different(keys: &[Option<OwnKey>]) -> bool {
 /// them; and what is known of the collection. `None`: all fields, or another version of a document
 /// cannot be shown in its place.
 async fn found_by(core: &Core, ns: &Namespace, query: &Query) -> Result<Option<(FoundBy, Arc<Collection>)>> {
-    if query.limit > MOST_TOGETHER || !query.shows_ids() || !shows_either_version(query) {
+    // A caller that takes few documents at a time may not take all of a long answer.
+    let is_wanted_whole =
+        query.limit <= FIRST_BATCH || query.batch_size.is_none_or(|size| u64::from(size) >= query.limit);
+    if query.limit > MOST_TOGETHER || !is_wanted_whole || !query.shows_ids() || !shows_either_version(query) {
         return Ok(None);
     }
     let fields = Fields::found_by(query);
@@ -244,11 +252,16 @@ async fn found_by(core: &Core, ns: &Namespace, query: &Query) -> Result<Option<(
     if known.unlockable.is_some() || expires {
         return Ok(None);
     }
-    if query.is_by_id_alone() && query.skip == 0 && (1..=MOST_TOGETHER - SPARE).contains(&query.limit) {
+    if finds_by_id(query) {
         return Ok(Some((FoundBy::Id, known)));
     }
     let fields = fields.and(&Fields::of_indexes(&known.indexes));
     Ok((fields != Fields::All).then_some((FoundBy::Fields(fields), known)))
+}
+
+/// Returns true if it makes no difference to the query what transactions insert and remove.
+fn finds_by_id(query: &Query) -> bool {
+    query.is_by_id_alone() && query.skip == 0 && (1..=MOST_TOGETHER - SPARE).contains(&query.limit)
 }
 
 /// The documents of a whole answer. `None`: one of them is damaged.

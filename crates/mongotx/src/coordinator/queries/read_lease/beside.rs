@@ -60,12 +60,12 @@ impl Meanwhile {
     /// Documents that may have come or gone count whether they are in the answer or not, where the
     /// query has looked for documents: in `span`, if it is by `_id` alone.
     pub(super) fn have_written_to_one(&self, answer: &[Option<OwnKey>], span: &IdSpan) -> bool {
+        let shown: HashSet<&OwnKey> = answer.iter().flatten().collect();
         let mut written = HashSet::new();
         for one in self.open.iter().chain(&self.later) {
             let Some(documents) = &one.documents else { return false };
             let may_come_or_go = self.is_by_id && one.fields == Fields::All;
-            let is_shown = |key: &OwnKey| answer.iter().flatten().any(|shown| shown == key);
-            let is_counted = |key: &&OwnKey| may_come_or_go && span.may_have(key) || is_shown(key);
+            let is_counted = |key: &&OwnKey| may_come_or_go && span.may_have(key) || shown.contains(*key);
             written.extend(documents.iter().filter(is_counted));
         }
         let has_others = !self.open.is_empty() || !self.later.is_empty();
