@@ -127,6 +127,8 @@ def _run(options: argparse.Namespace, work: Path) -> bool:
     print("\nsummary")
     for result in results:
         print(f"  {result.name:30} {result.summary}{'  WRONG' if result.wrong else ''}")
+        for wrong in result.wrong:
+            print(f"    {wrong}")
     wrong = [result for result in results if result.wrong]
     if wrong:
         print(f"logs: {work}")

@@ -73,15 +73,12 @@ pub(super) async fn find_own(core: &Core, ns: &Namespace, query: &Query, me: TxI
     if may_be_sent { find_for(core, ns, query, Some(me)).await } else { Ok(None) }
 }
 
+/// The answer for every reader, or for this transaction if the query finds by `_id`.
 async fn find_for(core: &Core, ns: &Namespace, query: &Query, me: Option<TxId>) -> Result<Option<Documents>> {
     if core.unprobed.was_in_vain(ns) {
         return Ok(None);
     }
     let Some((found_by, known)) = found_by(core, ns, query).await? else { return Ok(None) };
-    let is_by_id = found_by == FoundBy::Id;
-    if me.is_some() && !is_by_id {
-        return Ok(None);
-    }
     let Some(permit) = core.unprobed.permit_beside(ns, found_by).await else { return Ok(None) };
     let answer = ask(core, ns, query, me, &known, &permit).await?;
     // A transaction that has removed many documents is in vain by itself: siblings do not wait for

@@ -29,7 +29,7 @@ impl Canvass {
         self.hears
     }
 
-    /// Asks for this term.
+    /// Begins to ask the others for their votes in this term.
     pub(super) fn ask(&mut self, me: MemberId, term: Term) {
         self.hears = false;
         self.asked = Some((term, BTreeSet::from([me])));

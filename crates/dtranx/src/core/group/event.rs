@@ -5,7 +5,7 @@ use super::{
     message::Message,
 };
 
-/// Something that has happened.
+/// Input of a member's machine: something that has happened to the member.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Event {
     /// A timer went off that [`Command::Set`] has set.
@@ -26,8 +26,8 @@ pub(crate) enum Event {
 pub(crate) enum Timer {
     /// Silence before a member asks whether it would be elected: another duration each time.
     Election,
-    /// Silence after which a member would vote for another one than the leader: the shortest
-    /// duration of `Election`.
+    /// Silence after which a member would vote for another one than the leader. It lasts as long as
+    /// `Election` lasts at least.
     Silence,
     /// Time between the rounds of a leader.
     Heartbeat,

@@ -235,8 +235,8 @@ impl Group {
         out.extend(self.others().into_iter().map(|to| Command::Send { to, message: message.clone() }));
     }
 
-    /// Stops leading, as if this member had been started: the crate cannot be told to follow
-    /// without a later term.
+    /// Stops leading, as if this member had been started: the crate follows only a message of a
+    /// later term, and there is none.
     fn step_down(&mut self, out: &mut Vec<Command>) {
         let state = self.state();
         self.raft = Raft::new(self.config.me, &self.config.members, &state, self.own.entries().clone());

@@ -13,7 +13,7 @@ use super::{
     id::{Entries, Index, MemberId, Position, Term},
 };
 
-/// Raft of one member.
+/// The crate's node of one member, as a value.
 #[derive(Clone, Debug)]
 pub(super) struct Raft {
     node: Node,

@@ -23,16 +23,16 @@ pub(super) struct Plan {
     pub(super) flaw: Option<Flaw>,
 }
 
-/// What may still happen.
+/// Number of times that each kind of step may still be taken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Budget {
-    /// Members that stand for election.
+    /// Times that a member stands for election.
     pub(super) elections: u8,
-    /// Entries of nodes.
+    /// Entries that nodes append.
     pub(super) entries: u8,
-    /// Answers that speak of now.
+    /// Answers that a node says and that speak of now (G6).
     pub(super) answers: u8,
-    /// Members that crash.
+    /// Times that a member crashes and starts again.
     pub(super) crashes: u8,
     /// Messages that arrive and are still under way.
     pub(super) repeats: u8,

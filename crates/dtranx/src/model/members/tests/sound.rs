@@ -1,4 +1,4 @@
-//! Explorations by the rules.
+//! Explorations in which every member keeps the rules: each property holds in each state.
 
 use crate::model::{
     explore::{holds, reaches},
