@@ -18,6 +18,7 @@ import unittest
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from textwrap import indent
 
 from . import test_expected, test_pauses
 from .deployment import data_folder, deploy, end_well
@@ -128,7 +129,7 @@ def _run(options: argparse.Namespace, work: Path) -> bool:
     for result in results:
         print(f"  {result.name:30} {result.summary}{'  WRONG' if result.wrong else ''}")
         for wrong in result.wrong:
-            print(f"    {wrong}")
+            print(indent(wrong, "    "))
     wrong = [result for result in results if result.wrong]
     if wrong:
         print(f"logs: {work}")
@@ -183,6 +184,6 @@ def _part(name: str, this: Run, folder: Path) -> list[Result]:
         shutil.rmtree(data, ignore_errors=True)
     lines = [f"{name}: {time.monotonic() - began:.0f} s"]
     for result in results:
-        lines += [f"  {result.name}: {result.summary}", *(f"    {wrong}" for wrong in result.wrong)]
+        lines += [f"  {result.name}: {result.summary}", *(indent(wrong, "    ") for wrong in result.wrong)]
     print("\n".join(lines), flush=True)
     return results
