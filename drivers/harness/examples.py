@@ -13,9 +13,11 @@ from pathlib import Path
 
 from . import venv
 from .place import Place, Result
-from .processes import must_run, run as run_program, tail, wait_until
+from .processes import Failed, must_run, run as run_program, tail, wait_until
 
 LIMIT_S = 400
+# Where a gateway listens unless it is told otherwise.
+DEFAULT_ADDRESS = "127.0.0.1:27117"
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,8 @@ class Example:
     loses_primary_at: str | None = None
     # Further variables of its environment.
     environment: dict = field(default_factory=dict)
+    # Its file that names the default address, as the book does: the copy names the gateways'.
+    names_default: str | None = None
 
     def run(self, place: Place, source: Path) -> Result:
         """Runs it; what is wrong is the end of what it said."""
@@ -45,6 +49,8 @@ class Example:
         log = place.work / "example.log"
         deployment = place.deployment
         uri = deployment.uri_of_set if self.wants_replica_set else deployment.uri_of_both
+        if self.names_default:
+            name_gateways(folder / self.names_default, uri)
         environment = os.environ | {"MONGODB_URI": uri} | self.environment
         meanwhile = (lambda process: self._lose_primary(place, process, log)) if self.loses_primary_at else None
         status = run_program(self.command, LIMIT_S, log, meanwhile, cwd=folder, env=environment)
@@ -61,6 +67,15 @@ class Example:
         place.deployment.kill_primary()
 
 
+def name_gateways(file: Path, uri: str) -> None:
+    """Puts the hosts of `uri` into `file`, wherever it has the default address."""
+    code = file.read_text(encoding="utf-8")
+    if DEFAULT_ADDRESS not in code:
+        raise Failed(f"{file.name} does not name {DEFAULT_ADDRESS}")
+    hosts = uri.removeprefix("mongodb://").partition("/")[0]
+    file.write_text(code.replace(DEFAULT_ADDRESS, hosts), encoding="utf-8")
+
+
 def fetch(command: list, folder: Path, listed: bytes, place: Place) -> None:
     """Fetches packages into `folder`, unless those that are `listed` are there already."""
     done = place.cache / "fetched"
@@ -75,7 +90,12 @@ NPM = {"fetch": ["npm", "ci", "--ignore-scripts", "--omit=optional", "--no-audit
 def python(place: Place) -> list[Result]:
     """The part `python`."""
     interpreter = venv.with_requirements(place.source / "requirements.txt", place.cache, place.work / "install.log")
-    return [Example("Python", [interpreter, "transfer.py"]).run(place, place.source)]
+    transfer = Example("Python", [interpreter, "transfer.py"])
+    pages = [
+        Example(f"Python, {of}", [interpreter, file], names_default=file)
+        for of, file in [("guide", "guide.py"), ("README", "readme.py"), ("reference", "reference.py")]
+    ]
+    return [example.run(place, place.source) for example in (transfer, *pages)]
 
 
 def beanie(place: Place) -> list[Result]:
@@ -97,10 +117,14 @@ def browser(place: Place) -> list[Result]:
 
 
 def node(place: Place) -> list[Result]:
-    """The part `node`: one program as for a router, and one that names a replica set."""
+    """The part `node`: programs as for a router, and one that names a replica set."""
     transfer = Example("Node with Mongoose", ["node", "transfer.mjs"], **NPM)
     workers = Example("Mongoose, eight workers", ["node", "workers.mjs"], **NPM, wants_replica_set=True)
-    return [example.run(place, place.source) for example in (transfer, workers)]
+    pages = [
+        Example(f"Mongoose, {of}", ["node", file], **NPM, names_default=file)
+        for of, file in [("guide", "guide.mjs"), ("README", "readme.mjs")]
+    ]
+    return [example.run(place, place.source) for example in (transfer, *pages, workers)]
 
 
 def payload(place: Place) -> list[Result]:
@@ -116,7 +140,9 @@ def spring(place: Place) -> list[Result]:
 
 def java(place: Place) -> list[Result]:
     """The part `java`."""
-    return [Example("Java", ["mvn", "-B", "-q", "compile", "exec:java"]).run(place, place.source)]
+    command = ["mvn", "-B", "-q", "compile", "exec:java"]
+    guide = Example("Java, guide", [*command, "-Dexec.mainClass=example.Guide"], names_default="src/main/java/example/Guide.java")
+    return [example.run(place, place.source) for example in (Example("Java", command), guide)]
 
 
 def mongosh(place: Place) -> list[Result]:
@@ -128,6 +154,7 @@ def mongosh(place: Place) -> list[Result]:
         Example(name, [*shell, uri, script], **NPM).run(place, place.source)
         for name, uri, script in [
             ("mongosh", place.deployment.uri_of_both, "transfer.js"),
+            ("mongosh, guide", place.deployment.uri_of_both, "guide.js"),
             ("mongosh, what runs", one, "current_op.js"),
         ]
     ]

@@ -1,4 +1,4 @@
-"""The Go driver's own integration tests, out of its module, and the example program.
+"""The Go driver's own integration tests, out of its module, and the example programs.
 
 1. The module is fetched by the go command. Its folder in the module cache is read-only and has a
    `vendor` folder that lacks what tests need: a copy without it is made.
@@ -44,7 +44,8 @@ STREAMS = {
 def run(place: Place) -> list[Result]:
     """The part `go`."""
     suite = _run(place, f"Go driver {VERSION}", SUITES, place.deployment.uri_of_both)
-    return [suite, Example("Go", ["go", "run", "."]).run(place, place.source / "transfer")]
+    guide = Example("Go, guide", ["go", "run", "./guide"], names_default="guide/main.go")
+    return [suite, *(example.run(place, place.source / "transfer") for example in (Example("Go", ["go", "run", "."]), guide))]
 
 
 def run_streams(place: Place) -> list[Result]:

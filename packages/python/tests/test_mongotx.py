@@ -2,7 +2,6 @@
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -65,22 +64,12 @@ def test_a_gateway_shows_a_router_or_a_replica_set(accounts):
         assert client.admin.command("hello")["setName"] == "rs0"
 
 
-def test_a_gateway_in_front_of_a_server(tmp_path):
-    mongod = subprocess.run([mongotx.binary(), "mongod-path"], stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = str(probe.getsockname()[1])
-    command = [mongod, "--dbpath", tmp_path, "--port", port, "--bind_ip", "127.0.0.1", "--nounixsocket", "--logpath", tmp_path / "log"]
-    server = subprocess.Popen(command, stdout=subprocess.DEVNULL)
-    try:
-        waiting = ["--wait-for-server", str(LIMIT_S)]
-        with mongotx.gateway(f"mongodb://127.0.0.1:{port}", options=waiting) as uri, MongoClient(uri) as client:
-            with client.start_session() as session, session.start_transaction():
-                client.bank.accounts.insert_one({"_id": 1}, session=session)
-            assert client.bank.accounts.count_documents({}) == 1
-    finally:
-        server.kill()
-        server.wait()
+def test_a_gateway_in_front_of_a_server(server):
+    waiting = ["--wait-for-server", str(LIMIT_S)]
+    with mongotx.gateway(f"mongodb://{server}", options=waiting) as uri, MongoClient(uri) as client:
+        with client.start_session() as session, session.start_transaction():
+            client.shop.orders.insert_one({"_id": 1}, session=session)
+        assert client.shop.orders.count_documents({}) == 1
 
 
 def test_an_error_has_the_log():

@@ -1,0 +1,1 @@
+"""What `docs/code` is made of."""
