@@ -21,7 +21,9 @@ FILES = {
 
 class Marks(unittest.TestCase):
     def setUp(self):
-        self.root = Path(self.enterContext(tempfile.TemporaryDirectory())).resolve()
+        outside = Path(self.enterContext(tempfile.TemporaryDirectory())).resolve()
+        (outside / "a.py").write_text("a\n", encoding="utf-8")
+        self.root = outside / "repository"
         for name, text in FILES.items():
             (self.root / name).parent.mkdir(parents=True, exist_ok=True)
             (self.root / name).write_text(text, encoding="utf-8")
