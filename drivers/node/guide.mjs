@@ -6,10 +6,10 @@
 import assert from "node:assert/strict";
 import { mongo } from "mongoose";
 
-const before = await mongo.MongoClient.connect("mongodb://127.0.0.1:27117");
-await before.db("bank").dropDatabase();
-await before.db("bank").collection("accounts").insertMany([{ _id: "ann", balance: 100 }, { _id: "bob", balance: 0 }]);
-await before.close();
+const client = await mongo.MongoClient.connect("mongodb://127.0.0.1:27117");
+await client.db("bank").dropDatabase();
+const accounts = client.db("bank").collection("accounts");
+await accounts.insertMany([{ _id: "ann", balance: 100 }, { _id: "bob", balance: 0 }]);
 
 import mongoose from "mongoose";
 
@@ -20,13 +20,10 @@ await mongoose.connection.transaction(async (session) => {
   await Account.updateOne({ _id: "ann" }, { $inc: { balance: -10 } }).session(session);
   await Account.updateOne({ _id: "bob" }, { $inc: { balance: 10 } }).session(session);
 });
-
-async function mustBe(ann, bob) {
-  const found = Object.fromEntries((await Account.find()).map(({ _id, balance }) => [_id, balance]));
-  assert.deepEqual(found, { ann, bob });
-  console.log(found);
-}
-
-await mustBe(90, 10);
-await Account.collection.drop();
 await mongoose.disconnect();
+
+const found = Object.fromEntries((await accounts.find().toArray()).map(({ _id, balance }) => [_id, balance]));
+assert.deepEqual(found, { ann: 90, bob: 10 });
+console.log(found);
+await accounts.drop();
+await client.close();
