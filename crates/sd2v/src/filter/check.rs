@@ -104,3 +104,21 @@ fn sees(filter: &Document, depth: usize) -> bool {
         _ => false,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use bson::doc;
+
+    use super::*;
+
+    #[test]
+    fn what_is_no_script_is_refused_with_the_servers_code() {
+        let code = |value: Bson| match check_filter(&script::with_scripts_as_expressions(doc! {"$where": value})) {
+            Err(Error::Invalid { code, .. }) => code,
+            other => panic!("{other:?}"),
+        };
+        let scoped = bson::JavaScriptCodeWithScope { code: "1".to_owned(), scope: doc! {} };
+        assert_eq!(code(Bson::JavaScriptCodeWithScope(scoped)), 4_649_201);
+        assert_eq!((code(5.into()), code("".into())), (2, 2));
+    }
+}
