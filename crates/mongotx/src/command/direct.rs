@@ -160,3 +160,48 @@ impl<'a> Attempts<'a> {
         Ok(true)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use bson::oid::ObjectId;
+    use sd2v::unheld;
+
+    use super::*;
+    use crate::{
+        command::probe,
+        coordinator::server::direct::{matches_nothing, spares_locked},
+    };
+
+    #[test]
+    fn direct_writes_of_all_commands_are_let_through() {
+        let (free, nowhere) = (unlocked(&doc! {"n": 1}), probe::nowhere(&doc! {"n": 1}));
+        let mut failing = doc! {"_id": 1};
+        failing.extend(statement::unlocked_or_failing());
+        for filter in [free, failing, nowhere] {
+            assert!(spares_locked(&doc! {"update": "c", "updates": [{"q": filter.clone(), "u": {"$set": {"n": 2}}}]}));
+            assert!(spares_locked(&doc! {"delete": "c", "deletes": [{"q": filter.clone(), "limit": 1}]}));
+            assert!(spares_locked(&doc! {"findAndModify": "c", "query": filter, "remove": true}));
+        }
+        assert!(spares_locked(&doc! {"insert": "c", "documents": [{"_id": 1}]}));
+        let guarded = unheld::guarded(&doc! {"$set": {"n": 2}}).unwrap();
+        assert!(spares_locked(&doc! {"update": "c", "updates": [{"q": {"_id": 1}, "u": guarded}]}));
+        assert!(!spares_locked(&doc! {"update": "c", "updates": [{"q": {"_id": 1}, "u": {"$set": {"n": 2}}}]}));
+    }
+
+    #[test]
+    fn only_probes_match_nothing() {
+        let update = |q: Document| doc! {"update": "c", "updates": [{"q": q, "u": {"$set": {"n": 2}}}]};
+        let modify = |query: Document| doc! {"findAndModify": "c", "query": query, "update": {"$set": {"n": 2}}};
+        let probe = probe::nowhere(&doc! {"n": 1});
+        assert!(matches_nothing(&update(probe.clone())) && matches_nothing(&modify(probe.clone())));
+        let mut upsert = modify(probe);
+        upsert.insert("upsert", true);
+        assert!(!matches_nothing(&upsert));
+        let asked = doc! {"$and": [{"_id": ObjectId::new()}, {"n": 1}]};
+        for filter in [unlocked(&asked), unlocked(&doc! {"_id": ObjectId::new()})] {
+            assert!(!matches_nothing(&update(filter.clone())) && !matches_nothing(&modify(filter.clone())), "{filter}");
+        }
+        assert!(!matches_nothing(&doc! {"insert": "c", "documents": [{"_id": 1}]}));
+        assert!(!matches_nothing(&doc! {"delete": "c", "deletes": [{"q": {}, "limit": 1}]}));
+    }
+}

@@ -39,7 +39,7 @@ fn written(db: &str, command: &Document) -> Option<Namespace> {
 
 /// Returns true if every statement demands that its document has no lock, or does not exist, or
 /// fails where it has one.
-fn spares_locked(command: &Document) -> bool {
+pub(crate) fn spares_locked(command: &Document) -> bool {
     let mut statements = ["updates", "deletes"].into_iter().filter_map(|list| command.get_array(list).ok()).flatten();
     let spares = |filter: &Bson| {
         let filter = filter.as_document();
@@ -73,7 +73,7 @@ fn only_makes(command: &Document) -> bool {
 }
 
 /// Returns true if it is sent for the server's error, and can change no document.
-fn matches_nothing(command: &Document) -> bool {
+pub(crate) fn matches_nothing(command: &Document) -> bool {
     let may_insert = |statement: &Document| matches!(statement.get("upsert"), Some(Bson::Boolean(true)));
     let is_nothing = |filter: Option<&Bson>| filter.and_then(Bson::as_document).is_some_and(is_nowhere);
     match (command.get_array("updates"), command.get("query")) {
@@ -351,7 +351,6 @@ mod tests {
     use sd2v::statement;
 
     use super::*;
-    use crate::command::{direct, probe};
 
     const LIVE: TxId = TxId { client: ClientId([1; 12]), seq: 1 };
 
@@ -375,39 +374,6 @@ mod tests {
         ] {
             assert!(!only_makes(&other), "{other}");
         }
-    }
-
-    #[test]
-    fn direct_writes_of_all_commands_are_let_through() {
-        let (free, nowhere) = (direct::unlocked(&doc! {"n": 1}), probe::nowhere(&doc! {"n": 1}));
-        let mut failing = doc! {"_id": 1};
-        failing.extend(statement::unlocked_or_failing());
-        for filter in [free, failing, nowhere] {
-            assert!(spares_locked(&doc! {"update": "c", "updates": [{"q": filter.clone(), "u": {"$set": {"n": 2}}}]}));
-            assert!(spares_locked(&doc! {"delete": "c", "deletes": [{"q": filter.clone(), "limit": 1}]}));
-            assert!(spares_locked(&doc! {"findAndModify": "c", "query": filter, "remove": true}));
-        }
-        assert!(spares_locked(&doc! {"insert": "c", "documents": [{"_id": 1}]}));
-        let guarded = unheld::guarded(&doc! {"$set": {"n": 2}}).unwrap();
-        assert!(spares_locked(&doc! {"update": "c", "updates": [{"q": {"_id": 1}, "u": guarded}]}));
-        assert!(!spares_locked(&doc! {"update": "c", "updates": [{"q": {"_id": 1}, "u": {"$set": {"n": 2}}}]}));
-    }
-
-    #[test]
-    fn only_probes_match_nothing() {
-        let update = |q: Document| doc! {"update": "c", "updates": [{"q": q, "u": {"$set": {"n": 2}}}]};
-        let modify = |query: Document| doc! {"findAndModify": "c", "query": query, "update": {"$set": {"n": 2}}};
-        let probe = probe::nowhere(&doc! {"n": 1});
-        assert!(matches_nothing(&update(probe.clone())) && matches_nothing(&modify(probe.clone())));
-        let mut upsert = modify(probe);
-        upsert.insert("upsert", true);
-        assert!(!matches_nothing(&upsert));
-        let asked = doc! {"$and": [{"_id": ObjectId::new()}, {"n": 1}]};
-        for filter in [direct::unlocked(&asked), direct::unlocked(&doc! {"_id": ObjectId::new()})] {
-            assert!(!matches_nothing(&update(filter.clone())) && !matches_nothing(&modify(filter.clone())), "{filter}");
-        }
-        assert!(!matches_nothing(&doc! {"insert": "c", "documents": [{"_id": 1}]}));
-        assert!(!matches_nothing(&doc! {"delete": "c", "deletes": [{"q": {}, "limit": 1}]}));
     }
 
     #[test]
