@@ -211,3 +211,37 @@ const fn beside_etcd(name: &'static str, text: &'static str) -> Chart {
         ..Chart::of(name, "", text)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        super::pace::{PACES, Pace, fitting},
+        *,
+    };
+
+    fn all(pace: Pace) -> u64 {
+        SECTIONS.iter().map(|section| section.seconds(pace)).sum()
+    }
+
+    #[test]
+    fn a_longer_time_is_used_and_a_shorter_one_kept() {
+        for minutes in [20.0, 25.0, 60.0, 240.0] {
+            let pace = fitting(minutes, all);
+            assert!(all(pace) as f64 <= minutes * 60.0, "{pace:?} in {minutes} minutes takes {} s", all(pace));
+        }
+        let of = |minutes| all(fitting(minutes, all));
+        assert!(of(25.0) < of(60.0) && of(60.0) < of(240.0));
+        assert_eq!(fitting(0.1, all), Pace { seconds: 1, main_rounds: 1, rounds: 1 });
+    }
+
+    #[test]
+    fn each_pace_is_shorter_than_the_one_before() {
+        let seconds: Vec<u64> = PACES.map(all).to_vec();
+        assert!(seconds.is_sorted_by(|one, next| one > next), "{seconds:?}");
+    }
+
+    #[test]
+    fn what_the_page_is_read_for_has_three_rounds_in_25_minutes() {
+        assert!(fitting(25.0, all).main_rounds >= 3, "all takes {:?}", PACES.map(all));
+    }
+}
