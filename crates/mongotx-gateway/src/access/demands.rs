@@ -6,9 +6,9 @@ use super::role::Need;
 
 /// A privilege, and the database on which it is demanded.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Demand {
-    pub(super) need: Need,
-    pub(super) database: String,
+pub(crate) struct Demand {
+    pub(crate) need: Need,
+    pub(crate) database: String,
 }
 
 /// Demands of a command on one database, as far as they are known.

@@ -27,6 +27,8 @@ mod scram;
 mod user;
 mod users;
 
+#[cfg(test)]
+pub(crate) use self::needs::CommandToCheck;
 pub(crate) use self::{
     check::check,
     conversation::{Conversation, Stage},

@@ -212,11 +212,6 @@ mod tests {
         ReadConcern::parse(&Bson::Document(concern))
     }
 
-    /// The levels that the command takes, by the table of commands.
-    fn taken_by(command: &str) -> ReadLevels {
-        crate::command::look_up(command).unwrap().command.reads
-    }
-
     #[test]
     fn levels_are_what_the_table_says() {
         for (level, isolation, under_read_committed, under_serializable) in [
@@ -237,44 +232,16 @@ mod tests {
     }
 
     #[test]
-    fn levels_of_one_moment_are_for_reads_only() {
-        for (level, taken, refused) in [
-            ("snapshot", &["find", "aggregate", "distinct"][..], ["count", "insert", "explain"]),
-            ("linearizable", &["find", "aggregate", "distinct", "count"][..], ["update", "explain", "listCollections"]),
-        ] {
-            let concern = parsed(doc! {"level": level}).unwrap();
-            for command in taken {
-                concern.check_plain(command, taken_by(command)).unwrap();
-                assert_eq!(concern.one_moment(taken_by(command)).map(ReadLevel::name), Some(level));
-            }
-            for command in ["getMore", "killCursors"] {
-                concern.check_plain(command, taken_by(command)).unwrap();
-                assert_eq!(concern.one_moment(taken_by(command)), None);
-            }
-            for command in refused {
-                let failure = concern.check_plain(command, taken_by(command)).unwrap_err();
-                assert_eq!(failure.code, 72, "{command}");
-                assert!(failure.message.contains(level) && failure.message.contains(command), "{}", failure.message);
-            }
-        }
-        for level in ["local", "available", "majority"] {
-            let concern = parsed(doc! {"level": level}).unwrap();
-            assert_eq!(concern.one_moment(taken_by("find")), None);
-            concern.check_plain("insert", taken_by("insert")).unwrap();
-        }
-    }
-
-    #[test]
     fn a_moment_that_is_named_is_refused_by_name() {
         let concern = parsed(doc! {"level": "snapshot", "atClusterTime": TIME}).unwrap();
         for failure in
-            [concern.check_plain("find", taken_by("find")), concern.check_statement(true)].map(Result::unwrap_err)
+            [concern.check_plain("find", ReadLevels::OneMoment), concern.check_statement(true)].map(Result::unwrap_err)
         {
             assert_eq!((failure.code, failure.labels.len()), (239, 0));
             assert!(failure.message.contains("atClusterTime"), "{}", failure.message);
         }
-        assert_eq!(concern.check_plain("insert", taken_by("insert")).unwrap_err().code, 72);
-        concern.check_plain("getMore", taken_by("getMore")).unwrap();
+        assert_eq!(concern.check_plain("insert", ReadLevels::Usual).unwrap_err().code, 72);
+        concern.check_plain("getMore", ReadLevels::Heedless).unwrap();
     }
 
     #[test]
@@ -293,10 +260,10 @@ mod tests {
         }
         parsed(doc! {"level": "snapshot", "afterClusterTime": TIME})
             .unwrap()
-            .check_plain("find", taken_by("find"))
+            .check_plain("find", ReadLevels::OneMoment)
             .unwrap();
         let linearizable = parsed(doc! {"level": "linearizable", "afterClusterTime": TIME}).unwrap();
-        assert_eq!(linearizable.check_plain("find", taken_by("find")).unwrap_err().code, 72);
+        assert_eq!(linearizable.check_plain("find", ReadLevels::OneMoment).unwrap_err().code, 72);
         linearizable.check_statement(true).unwrap();
     }
 }
