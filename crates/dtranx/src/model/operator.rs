@@ -4,11 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 
-use super::{
-    plan::Plan,
-    server::Server,
-    state::{Action, State},
-};
+use super::{plan::Plan, server::Server};
 use crate::core::{Decision, Epoch, Key, Known, Record, Recovery, ServerId, TranxId, flaw::Flaw, resolve::records};
 
 /// What survives when the servers are stopped, and was not durable.
@@ -34,61 +30,62 @@ impl Keeps {
     }
 }
 
+/// A decision about a transaction that the stopped server `at` is in doubt about.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Resolution {
+    pub(super) at: usize,
+    pub(super) tranx: TranxId,
+    pub(super) decision: Decision,
+    pub(super) keeps: Keeps,
+}
+
 /// Decisions that the logs allow, when the servers are stopped now.
-pub(super) fn steps(state: &State, plan: &Plan) -> Vec<Action> {
-    let mut actions = Vec::new();
-    let lost = lost(&state.servers);
+pub(super) fn resolutions(servers: &[Server], plan: &Plan) -> Vec<Resolution> {
+    let mut resolutions = Vec::new();
+    let lost = lost(servers);
     if lost.is_empty() {
-        return actions;
+        return resolutions;
     }
-    for keeps in Keeps::ALL.into_iter().filter(|keeps| keeps.differs(&state.servers)) {
-        let stopped = stopped(&state.servers, keeps);
-        let begin = actions.len();
+    for keeps in Keeps::ALL.into_iter().filter(|keeps| keeps.differs(servers)) {
+        let stopped = stopped(servers, keeps);
+        let begin = resolutions.len();
         for (at, server) in stopped.iter().enumerate().filter(|(_, server)| !server.is_ruined) {
             for doubt in server.read(plan).doubts().iter().filter(|doubt| lost.contains(&doubt.tranx.server)) {
                 for decision in [Decision::Commit, Decision::Abort] {
-                    let tranx = doubt.tranx;
-                    if decided(&stopped, plan, at, tranx, decision).is_some() {
-                        actions.push(Action::Resolve { at, tranx, decision, keeps });
+                    let resolution = Resolution { at, tranx: doubt.tranx, decision, keeps };
+                    if decided(&stopped, plan, resolution).is_some() {
+                        resolutions.push(resolution);
                     }
                 }
             }
         }
-        assert!(plan.flaw.is_some() || agree(&actions[begin..]), "two operators decide both ways: {actions:?}");
+        assert!(plan.flaw.is_some() || agree(&resolutions[begin..]), "two operators decide both ways: {resolutions:?}");
     }
-    actions
+    resolutions
 }
 
 /// Returns true if operators who have copies of the same folders, each of whom decides on another
 /// server, decide the same.
-fn agree(actions: &[Action]) -> bool {
-    let decisions = actions.iter().filter_map(|action| match action {
-        Action::Resolve { at, tranx, decision, .. } => Some((*at, *tranx, *decision)),
-        _ => None,
-    });
-    let decisions: Vec<_> = decisions.collect();
-    let differ = |one: &(usize, TranxId, Decision), other: &(usize, TranxId, Decision)| {
-        one.1 == other.1 && one.0 != other.0 && one.2 != other.2
+fn agree(resolutions: &[Resolution]) -> bool {
+    let differ = |one: &Resolution, other: &Resolution| {
+        one.tranx == other.tranx && one.at != other.at && one.decision != other.decision
     };
-    !decisions.iter().any(|one| decisions.iter().any(|other| differ(one, other)))
+    !resolutions.iter().any(|one| resolutions.iter().any(|other| differ(one, other)))
 }
 
-/// Stops the servers and records the decision. What the lost server has sent is lost with the
-/// connections to it.
-pub(super) fn resolve(state: &mut State, plan: &Plan, at: usize, tranx: TranxId, decision: Decision, keeps: Keeps) {
-    state.servers = stopped(&state.servers, keeps);
-    let lost = lost(&state.servers);
-    state.network.retain(|_, post| !lost.contains(&post.from));
-    if let Some(records) = decided(&state.servers, plan, at, tranx, decision) {
-        let server = &mut state.servers[at];
-        server.log.extend(records);
-        server.durable = server.log.len();
-        state.decided.insert(tranx, decision);
-    }
+/// Stops the servers and records the decision. Returns false if the logs do not allow it.
+pub(super) fn resolve(servers: &mut Vec<Server>, plan: &Plan, resolution: Resolution) -> bool {
+    *servers = stopped(servers, resolution.keeps);
+    let Some(records) = decided(servers, plan, resolution) else { return false };
+    let server = &mut servers[resolution.at];
+    server.log.extend(records);
+    server.durable = server.log.len();
+    true
 }
 
 /// Records of the decision, if it is not refused.
-fn decided(servers: &[Server], plan: &Plan, at: usize, tranx: TranxId, decision: Decision) -> Option<Vec<Record>> {
+fn decided(servers: &[Server], plan: &Plan, resolution: Resolution) -> Option<Vec<Record>> {
+    let Resolution { at, tranx, decision, .. } = resolution;
     let logs: BTreeMap<ServerId, Recovery> =
         servers.iter().filter(|server| !server.is_ruined).map(|server| (server.id, server.read(plan))).collect();
     let me = servers[at].id;
@@ -121,7 +118,8 @@ fn known_to(server: &Server, log: &Recovery, plan: &Plan, tranx: TranxId) -> Kno
     }
 }
 
-fn lost(servers: &[Server]) -> BTreeSet<ServerId> {
+/// Servers that are lost with their folders.
+pub(super) fn lost(servers: &[Server]) -> BTreeSet<ServerId> {
     servers.iter().filter(|server| server.is_ruined).map(|server| server.id).collect()
 }
 

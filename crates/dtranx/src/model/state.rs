@@ -108,6 +108,13 @@ pub(crate) enum Action {
     },
 }
 
+impl Action {
+    fn of_operator(resolution: operator::Resolution) -> Self {
+        let operator::Resolution { at, tranx, decision, keeps } = resolution;
+        Self::Resolve { at, tranx, decision, keeps }
+    }
+}
+
 impl State {
     /// First state of a plan: every server runs and has transaction numbers, and the plan's first
     /// transactions and snapshots are over.
@@ -200,7 +207,7 @@ impl State {
                 None
             }
         }));
-        actions.extend(operator::steps(self, plan));
+        actions.extend(operator::resolutions(&self.servers, plan).into_iter().map(Action::of_operator));
         if self.is_silent() {
             actions.extend(self.ticks());
         }
@@ -365,11 +372,21 @@ impl State {
                 self.servers[at].is_ruined = true;
             }
             Action::Resolve { at, tranx, decision, keeps } => {
-                operator::resolve(self, plan, at, tranx, decision, keeps);
+                self.resolve(plan, operator::Resolution { at, tranx, decision, keeps });
             }
         }
         if let Some(at) = actor {
             self.spread(at, out, applied);
+        }
+    }
+
+    /// An operator decides. What the lost server has sent is lost with the connections to it.
+    fn resolve(&mut self, plan: &Plan, resolution: operator::Resolution) {
+        let is_resolved = operator::resolve(&mut self.servers, plan, resolution);
+        let lost = operator::lost(&self.servers);
+        self.network.retain(|_, post| !lost.contains(&post.from));
+        if is_resolved {
+            self.decided.insert(resolution.tranx, resolution.decision);
         }
     }
 
