@@ -10,9 +10,10 @@
 //! [`circles`] finds the circles among them.
 //!
 //! A module uses what it names by a path that begins with `crate`, `super` or `self`, in its own
-//! file or in one of its folder. Names that a module imports from another one are followed to where
-//! they are from. Not counted: what a module names of its parent's own, what only tests use,
-//! methods (they name no module), and imports of everything (`use …::*`) on the way to a name.
+//! file or in one of its folder, also in what is compiled for tests alone: a test that needs two
+//! modules belongs to the upper one. Names that a module imports from another one are followed to
+//! where they are from. Not counted: what a module names of its parent's own, methods (they name no
+//! module), and imports of everything (`use …::*`) on the way to a name.
 
 pub mod circles;
 pub mod paths;

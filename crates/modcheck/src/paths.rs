@@ -4,13 +4,13 @@
 /// A module, or an item in one, by the names on the way to it from the crate's root.
 pub type ModulePath = Vec<String>;
 
-/// Declarations and uses of one file.
+/// Declarations and uses of one module: of a file, or of a module that is written inside another.
 #[derive(Debug, Default)]
 pub struct Text {
-    /// All that is compiled without tests, without comments.
+    /// All its code, without comments and without that of [`Text::inner`].
     code: String,
-    /// Modules in other files that it declares for tests only.
-    pub test_modules: Vec<String>,
+    /// Names and texts of the modules that it has between braces.
+    pub inner: Vec<(String, Self)>,
 }
 
 /// A name that a module imports, and from where.
@@ -29,23 +29,19 @@ struct Leaf {
 }
 
 impl Text {
-    /// Reads a file without comments and without code that is for tests only.
+    /// Reads the text of a module, formatted by rustfmt.
     #[must_use]
     pub fn read(text: &str) -> Self {
-        let mut parts = text.split("#[cfg(test)]\n");
-        let mut read = Self { code: without_comments(parts.next().unwrap_or_default()), ..Self::default() };
-        for part in parts {
-            let item = after_attributes(part);
-            let rest = match item.strip_prefix("mod ").and_then(|module| module.split_once([';', ' '])) {
-                // A module of tests stands at the end of its file.
-                Some((_, rest)) if rest.starts_with('{') => break,
-                Some((name, rest)) => {
-                    read.test_modules.push(name.to_owned());
-                    rest
-                }
-                None => part,
-            };
-            read.code.push_str(&without_comments(rest));
+        let mut read = Self::default();
+        let mut lines = text.lines();
+        while let Some(line) = lines.next() {
+            if let Some(name) = inner_module(line) {
+                let inner = lines.by_ref().take_while(|line| *line != "}");
+                let dedented = inner.flat_map(|line| [line.strip_prefix("    ").unwrap_or(line), "\n"]);
+                read.inner.push((name.to_owned(), Self::read(&dedented.collect::<String>())));
+            } else {
+                read.code.extend([without_comment(line), "\n"]);
+            }
         }
         read
     }
@@ -95,15 +91,15 @@ pub fn from_root(path: &[String], module: &[String]) -> Option<ModulePath> {
     Some(base)
 }
 
-fn without_comments(text: &str) -> String {
-    text.lines().flat_map(|line| [line.split("//").next().unwrap_or_default(), "\n"]).collect()
+/// Name of the module that begins on a line, if its code follows.
+fn inner_module(line: &str) -> Option<&str> {
+    let (visibility, module) = line.strip_suffix(" {")?.rsplit_once("mod ")?;
+    let is_visibility = visibility.is_empty() || (visibility.starts_with("pub") && visibility.ends_with(' '));
+    (is_visibility && module.chars().all(|one| one.is_alphanumeric() || one == '_')).then_some(module)
 }
 
-fn after_attributes(mut text: &str) -> &str {
-    while text.starts_with("#[") {
-        text = text.split_once('\n').map_or("", |(_, rest)| rest);
-    }
-    text
+fn without_comment(line: &str) -> &str {
+    line.split("//").next().unwrap_or_default()
 }
 
 fn continues_a_path(before: char) -> bool {
@@ -162,16 +158,35 @@ mod tests {
         text.split("::").map(str::to_owned).collect()
     }
 
+    /// The paths that a text names as the module `x::y`, in order.
+    fn names(text: &Text) -> Vec<String> {
+        let mut named: Vec<String> = text.named(&path("x::y")).iter().map(|path| path.join("::")).collect();
+        named.sort_unstable();
+        named
+    }
+
     #[test]
     fn what_a_file_names_is_found_whatever_form_it_has() {
         let text = "use super::{a::A, b::{self, B as C}};\nuse crate::{c, d::{e::*, F},};\n\
-                    fn f() { crate::g::h::<u8>(self::i) } // crate::no\n#[cfg(test)]\n#[allow(a)]\nmod no;\n\
-                    fn g() { crate::j() }\n#[cfg(test)]\nmod tests { use crate::no; }";
-        let text = Text::read(text);
-        let mut named: Vec<String> = text.named(&path("x::y")).iter().map(|path| path.join("::")).collect();
-        named.sort_unstable();
-        assert_eq!(named, ["c", "d::F", "d::e::*", "g::h", "j", "x::a::A", "x::b", "x::b::B", "x::y::i"]);
-        assert_eq!(text.test_modules, ["no"]);
+                    fn f() { crate::g::h::<u8>(self::i) } // crate::no\n#[cfg(test)]\nmod j;\n\
+                    #[cfg(test)]\nfn g() { crate::k() }";
+        assert_eq!(
+            names(&Text::read(text)),
+            ["c", "d::F", "d::e::*", "g::h", "k", "x::a::A", "x::b", "x::b::B", "x::y::i"]
+        );
+    }
+
+    #[test]
+    fn a_module_between_braces_has_its_own_code() {
+        let text = "use crate::a;\n#[cfg(test)]\npub(crate) mod z {\n    use crate::b;\n\n    pub mod w {\n        \
+                    use crate::c;\n    }\n\n    fn f() {\n        crate::d()\n    }\n}\nfn g() {\n    crate::e()\n}\n";
+        let outer = Text::read(text);
+        assert_eq!(names(&outer), ["a", "e"]);
+        let [(z, middle)] = &outer.inner[..] else { panic!("{outer:?}") };
+        assert_eq!((z.as_str(), names(middle)), ("z", vec!["b".to_owned(), "d".to_owned()]));
+        assert_eq!(middle.imports(), [Import { name: "b".to_owned(), path: path("crate::b") }]);
+        let [(w, inmost)] = &middle.inner[..] else { panic!("{middle:?}") };
+        assert_eq!((w.as_str(), names(inmost)), ("w", vec!["c".to_owned()]));
     }
 
     #[test]

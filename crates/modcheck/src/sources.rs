@@ -31,8 +31,7 @@ pub struct Sources {
 }
 
 impl Sources {
-    /// Reads the crate that has its root in this folder, without modules that are there for its
-    /// tests.
+    /// Reads the crate that has its root in this folder, with modules that are there for its tests.
     ///
     /// # Panics
     ///
@@ -45,18 +44,20 @@ impl Sources {
     }
 
     fn of(files: Vec<(ModulePath, PathBuf, Text)>) -> Self {
-        let mut tests: BTreeSet<ModulePath> = BTreeSet::new();
-        for (module, _, text) in &files {
-            tests.extend(text.test_modules.iter().map(|name| below(module, name)));
-        }
         let mut sources = Self::default();
         for (module, path, text) in files {
-            if !(1..=module.len()).any(|length| tests.contains(&module[..length])) {
-                sources.files.entry(module).or_default().push((path, text));
-            }
+            sources.add_with_inner(module, path, text);
         }
         sources.imported = sources.imported_names();
         sources
+    }
+
+    /// Adds a module, and those that it has between braces.
+    fn add_with_inner(&mut self, module: ModulePath, path: PathBuf, mut text: Text) {
+        for (name, inner) in std::mem::take(&mut text.inner) {
+            self.add_with_inner(below(&module, &name), path.clone(), inner);
+        }
+        self.files.entry(module).or_default().push((path, text));
     }
 
     fn imported_names(&self) -> BTreeMap<ModulePath, ModulePath> {
@@ -171,8 +172,10 @@ mod tests {
     }
 
     #[test]
-    fn modules_for_tests_are_left_out() {
-        let files = [("a", "#[cfg(test)]\nmod tests;\n"), ("a::tests", "use crate::b;"), ("b", "use crate::a;")];
-        assert_eq!(uses(&files), ["b a"]);
+    fn what_only_tests_use_is_used() {
+        let in_a_file = [("a", "#[cfg(test)]\nmod tests;\n"), ("a::tests", "use crate::b;"), ("b", "use crate::a;")];
+        assert_eq!(uses(&in_a_file), ["a b", "b a"]);
+        let within = "fn f() {}\n\n#[cfg(test)]\nmod tests {\n    use super::super::b;\n    use super::c;\n}\n";
+        assert_eq!(uses(&[("a", within), ("b", "use crate::a;"), ("c", "")]), ["a b", "b a"]);
     }
 }
