@@ -31,7 +31,8 @@
 //! - `group`: a server that is a group of three, with its own steps and checks; Raft is abstract
 //!   there. `members`: the machine of such members alone, with the real Raft.
 //! - `plan`: the clients' transactions, and the budgets. `server`: a node with its disk. `state`:
-//!   the cluster, and its steps. `operator`: decisions about what is in doubt.
+//!   the cluster, and its possible steps. `step`: what a step does. `operator`: decisions about
+//!   what is in doubt.
 //! - `properties`: the checks of each state without messages under way, and of the state in which
 //!   the cluster comes to rest from there without faults.
 
@@ -43,5 +44,6 @@ mod plan;
 mod properties;
 mod server;
 mod state;
+mod step;
 
 mod tests;

@@ -48,8 +48,8 @@
 //! - clients whose names are forgotten, so that a leader can neither confirm nor deny a commit.
 //!
 //! - `plan`: transactions, budgets, and the rules that a test breaks. `member`: a member's log and
-//!   terms. `state`: steps. `clients`: what clients do. `replicate`, `transfer`: what passes
-//!   between members. `check`: properties.
+//!   terms. `state`: possible steps. `step`: what a step does. `clients`: what clients do.
+//!   `replicate`, `transfer`: what passes between members. `check`: properties.
 
 mod check;
 mod clients;
@@ -57,6 +57,7 @@ mod member;
 mod plan;
 mod replicate;
 mod state;
+mod step;
 mod transfer;
 
 mod tests;

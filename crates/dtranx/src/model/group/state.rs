@@ -1,5 +1,5 @@
-//! [`State`] of a group, of the server beside it and of the clients, and the steps from one state
-//! to the next.
+//! [`State`] of a group, of the server beside it and of the clients, and the steps that are
+//! possible in it.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use super::{
     member::{MEMBERS, Member},
     plan::{Budget, Flaw, Plan},
 };
-use crate::core::{Command, CommitAnswer, Input, Node, ServerId, SnapshotAnswer, TranxId, Write};
+use crate::core::{CommitAnswer, Node, ServerId, TranxId, Write};
 use crate::model::{
     server::Server,
     state::{Client, Post, Reader},
@@ -283,160 +283,21 @@ impl State {
                 let leaders = (0..MEMBERS).filter(|to| self.reported(plan, at, *to).is_some());
                 actions.extend(leaders.map(|to| Action::Report { from: at, to }));
             }
-            if let Some(lead) = member.lead.as_ref().filter(|_| budget.late > 0) {
-                let others = (0..MEMBERS).filter(|to| self.would_take(plan, at, *to));
-                let last = |to| member.len() - usize::from(self.may_reach(plan, at, to));
-                let late = |to| (lead.first + 1..=last(to)).map(move |entries| Action::Late { from: at, to, entries });
-                actions.extend(others.flat_map(late));
+            if budget.late > 0 {
+                actions.extend(self.late_batches(plan, at));
             }
         }
         actions
     }
 
-    /// Takes one step; a fault is taken from its budget.
-    pub(super) fn take(&mut self, plan: &Plan, action: &Action) {
-        match action.clone() {
-            Action::Read { client, at } => self.read(plan, client, at),
-            Action::Commit { client, at } => self.commit(plan, client, at),
-            Action::AskSnapshot { reader, at } => self.ask_snapshot(plan, reader, at),
-            Action::ReadSnapshot { reader, at } => self.read_snapshot(plan, reader, at),
-            Action::Deliver(post, at) => {
-                self.network.remove(&post.digest());
-                self.on(plan, at, Input::Receive { from: post.from, message: post.message });
-            }
-            Action::Flush => {
-                self.other.durable = self.other.log.len();
-                self.report(plan, OTHER, self.other.durable);
-            }
-            Action::Sync(at) => {
-                let member = &mut self.members[at];
-                member.server.durable = member.len();
-                self.advance(plan, at);
-            }
-            Action::Replicate { from, to } => {
-                let entries = self.members[from].len();
-                self.deliver(plan, from, to, entries);
-            }
-            Action::Late { from, to, entries } => {
-                self.budget.late -= 1;
-                self.deliver(plan, from, to, entries);
-            }
-            Action::Elect { candidate, voter } => {
-                self.budget.elections -= 1;
-                self.elect(plan, candidate, voter);
-            }
-            Action::Piece { from, to } => self.piece(plan, from, to),
-            Action::Report { from, to } => self.report_log(plan, from, to),
-            Action::Round { at, by } => self.round(plan, at, by),
-            Action::Confirm(at) => self.confirm(plan, at),
-            Action::AskAgain { client, at } => self.ask_again(client, at),
-            Action::Hang(at) => {
-                self.budget.hangs -= 1;
-                self.members[at].is_hung = true;
-            }
-            Action::StepDown(at) => self.members[at].step_down(plan),
-            Action::Tick(at) => {
-                let is_busy = !self.busy(plan).is_empty();
-                self.budget.early_ticks = self.budget.early_ticks.saturating_sub(u8::from(is_busy));
-                if !is_busy && plan.base.holds {
-                    self.server_mut(at).wait();
-                }
-                self.on(plan, at, Input::Tick);
-            }
-            Action::Crash { at, kept, persists } => {
-                self.budget.crashes -= 1;
-                self.members[at].crash(kept, persists);
-            }
-            Action::Restart(at) => {
-                self.members[at].is_up = true;
-                let member = &self.members[at];
-                let through = if plan.has(Flaw::AppliesAll) { member.len() } else { member.committed };
-                self.apply(plan, at, through);
-            }
-            Action::LoseDisk(at) => {
-                self.budget.lost_disks -= 1;
-                self.members[at] = Member { has_vote: plan.has(Flaw::EmptyDiskVotes), ..Member::new(plan) };
-            }
-            Action::Damage { at, from } => {
-                self.budget.damages -= 1;
-                if plan.has(Flaw::DamageTakenForTorn) {
-                    let member = &mut self.members[at];
-                    member.crash(0, true);
-                    member.server.durable = from;
-                    member.crash(0, true);
-                } else {
-                    self.members[at] = Member { has_vote: false, ..Member::new(plan) };
-                }
-            }
-            Action::Admit(at) => self.members[at].has_vote = true,
-            Action::Mark(at) => self.mark(plan, at),
-            Action::Collect(at) => {
-                self.budget.collections -= 1;
-                self.collect(plan, at);
-            }
-        }
-    }
-
-    /// Gives a node an event.
-    pub(super) fn on(&mut self, plan: &Plan, at: usize, input: Input) {
-        let (mut out, mut applied) = (vec![], vec![]);
-        self.server_mut(at).on(input, &mut out, &mut applied);
-        self.hear(plan, at, out, applied);
-    }
-
-    /// Tells a node that the first entries of its log are durable.
-    pub(super) fn report(&mut self, plan: &Plan, at: usize, through: usize) {
-        let (mut out, mut applied) = (vec![], vec![]);
-        self.server_mut(at).report(through, &mut out, &mut applied);
-        self.hear(plan, at, out, applied);
-    }
-
-    /// Carries out what a node wants sent, or holds it back, and notes what it has applied.
-    pub(super) fn hear(&mut self, plan: &Plan, at: usize, out: Vec<Command>, applied: Vec<(TranxId, Vec<Write>)>) {
-        if let Some(member) = self.members.get_mut(at) {
-            member.tag();
-        }
-        self.note(applied);
-        for command in out {
-            let is_held = self.members.get(at).is_some_and(|member| member.is_held(plan, &command));
-            match self.members.get_mut(at).and_then(|member| member.lead.as_mut()).filter(|_| is_held) {
-                Some(lead) => lead.held.push(command),
-                None => self.spread(at, command),
-            }
-        }
-    }
-
-    /// Lets something that a node says reach the network, or a client.
-    pub(super) fn spread(&mut self, at: usize, command: Command) {
-        let from = self.server_mut(at).id;
-        match command {
-            Command::Send { to, message } => {
-                let post = Post { from, to, message };
-                self.network.insert(post.digest(), post);
-            }
-            Command::Reply { client, answer, .. } => {
-                let asked = |other: &&mut Client| other.sent_as == Some(client) && other.answer.is_none();
-                if let Some(client) = self.clients.iter_mut().find(asked) {
-                    client.answer = Some(answer);
-                }
-            }
-            Command::ReplySnapshot { client, answer, .. } => {
-                let unanswered = |reader: &&mut Reader| reader.snapshot.is_none() && !reader.is_refused;
-                let asked = |other: &&mut Reader| other.asked_as == Some(client) && unanswered(other);
-                match (self.readers.iter_mut().find(asked), answer) {
-                    (Some(reader), SnapshotAnswer::Made(epoch)) => reader.snapshot = Some(epoch),
-                    (Some(reader), SnapshotAnswer::Refused(_)) => reader.is_refused = true,
-                    (None, _) => {}
-                }
-            }
-            _ => {}
-        }
-    }
-
-    pub(super) fn note(&mut self, applied: Vec<(TranxId, Vec<Write>)>) {
-        for (tranx, writes) in applied {
-            self.applied.extend(client_of(&writes).map(|client| (tranx, client)));
-        }
+    /// Batches that a leader sent earlier, and that may arrive now.
+    fn late_batches(&self, plan: &Plan, at: usize) -> Vec<Action> {
+        let member = &self.members[at];
+        let Some(lead) = &member.lead else { return Vec::new() };
+        let others = (0..MEMBERS).filter(|to| self.would_take(plan, at, *to));
+        let last = |to| member.len() - usize::from(self.may_reach(plan, at, to));
+        let late = |to| (lead.first + 1..=last(to)).map(move |entries| Action::Late { from: at, to, entries });
+        others.flat_map(late).collect()
     }
 
     /// Returns true if a transaction is refused and applied nevertheless.

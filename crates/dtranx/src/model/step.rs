@@ -1,0 +1,193 @@
+//! What one step does to the [`State`] of the modelled cluster.
+
+use std::collections::BTreeSet;
+
+use super::{
+    operator,
+    plan::Plan,
+    server::Server,
+    state::{Action, Client, Post, Reader, State, index},
+};
+use crate::core::{Again, ClientId, Command, CommitAnswer, Input, MessageId, Refusal, SnapshotAnswer, TranxId, Write};
+
+impl State {
+    /// Takes one step; a fault is taken from its budget.
+    pub(crate) fn take(&mut self, plan: &Plan, action: &Action) {
+        match action.clone() {
+            Action::Read(at) => self.read(plan, at),
+            Action::Commit(at) => self.commit(plan, at),
+            Action::AskSnapshot(at) => self.ask_snapshot(plan, at),
+            Action::ReadSnapshot(at) => self.read_snapshot(plan, at),
+            Action::Deliver(post) => {
+                self.network.remove(&post.digest());
+                self.receive(post);
+            }
+            Action::Duplicate(post) => {
+                self.duplicates -= 1;
+                self.receive(post);
+            }
+            Action::Lose(post) => {
+                self.losses -= 1;
+                self.network.remove(&post.digest());
+            }
+            Action::Disconnect { at, from } => {
+                self.disconnections -= 1;
+                self.on(at, [Input::ServerGone { server: from }]);
+            }
+            Action::Tick(at) => self.tick(plan, at),
+            Action::Collect(at) => {
+                self.collections = self.collections.saturating_sub(1);
+                self.on(at, [Input::CollectGarbage]);
+            }
+            Action::Flush(at) => self.act(at, Server::flush),
+            Action::Chore(at) => self.act(at, Server::do_chore),
+            Action::Pass(at, link) => self.act(at, |server, out, applied| server.pass(link, out, applied)),
+            Action::Store(at, which) => self.act(at, |server, _, applied| server.work(which, applied)),
+            Action::Hear(at, which) => self.act(at, |server, out, applied| server.hear(which, out, applied)),
+            Action::Restart(at) => self.act(at, |server, out, applied| server.start(plan, out, applied)),
+            Action::Crash { server, kept, persists } => {
+                self.crashes -= 1;
+                self.servers[server].crash(kept, persists);
+            }
+            Action::Ruin(at) => {
+                self.servers[at].crash(0, false);
+                self.servers[at].is_ruined = true;
+            }
+            Action::Resolve { at, tranx, decision, keeps } => {
+                self.resolve(plan, operator::Resolution { at, tranx, decision, keeps });
+            }
+        }
+    }
+
+    /// Lets a server do something, and carries out what it wants done.
+    fn act(&mut self, at: usize, act: impl FnOnce(&mut Server, &mut Vec<Command>, &mut Vec<(TranxId, Vec<Write>)>)) {
+        let (mut out, mut applied) = (Vec::new(), Vec::new());
+        act(&mut self.servers[at], &mut out, &mut applied);
+        self.spread(at, out, applied);
+    }
+
+    /// Gives a server events, one after the other.
+    fn on(&mut self, at: usize, events: impl IntoIterator<Item = Input>) {
+        self.act(at, |server, out, applied| events.into_iter().for_each(|event| server.on(event, out, applied)));
+    }
+
+    /// A message arrives.
+    fn receive(&mut self, post: Post) {
+        self.on(index(post.to), [Input::Receive { from: post.from, message: post.message }]);
+    }
+
+    fn tick(&mut self, plan: &Plan, at: usize) {
+        let is_silent = self.is_silent();
+        self.early_ticks = self.early_ticks.saturating_sub(u8::from(!is_silent));
+        // An answer that is held back until a server is heard of is not held back for ever.
+        if is_silent && plan.holds {
+            self.servers[at].wait();
+        }
+        self.on(at, [Input::Tick]);
+    }
+
+    /// An operator decides. What the lost server has sent is lost with the connections to it.
+    fn resolve(&mut self, plan: &Plan, resolution: operator::Resolution) {
+        let is_resolved = operator::resolve(&mut self.servers, plan, resolution);
+        let lost = operator::lost(&self.servers);
+        self.network.retain(|_, post| !lost.contains(&post.from));
+        if is_resolved {
+            self.decided.insert(resolution.tranx, resolution.decision);
+        }
+    }
+
+    /// Delivers a server's commands: its messages to the network, its answers to the clients. Notes
+    /// the transactions that it applied.
+    fn spread(&mut self, at: usize, out: Vec<Command>, applied: Vec<(TranxId, Vec<Write>)>) {
+        let from = self.servers[at].id;
+        for command in out {
+            match command {
+                Command::Send { to, message } => {
+                    let post = Post { from, to, message };
+                    self.network.insert(post.digest(), post);
+                }
+                Command::Reply { client, answer, .. } => {
+                    let asked = |other: &&mut Client| other.sent_as == Some(client);
+                    if let Some(client) = self.clients.iter_mut().find(asked).filter(|client| client.answer.is_none()) {
+                        client.answer = Some(answer);
+                    }
+                }
+                Command::ReplySnapshot { client, answer, .. } => {
+                    let asked = |other: &&mut Reader| other.asked_as == Some(client);
+                    let unanswered = |reader: &&mut Reader| reader.snapshot.is_none() && !reader.is_refused;
+                    if let Some(reader) = self.readers.iter_mut().find(asked).filter(unanswered) {
+                        match answer {
+                            SnapshotAnswer::Made(epoch) => reader.snapshot = Some(epoch),
+                            SnapshotAnswer::Refused(_) => reader.is_refused = true,
+                        }
+                    }
+                }
+                _ => {}
+            }
+        }
+        for (tranx, writes) in applied {
+            let first_byte = writes.iter().find_map(|write| write.value.as_ref()).map(|value| value.as_bytes()[0]);
+            self.applied.extend(first_byte.map(|number| (tranx, usize::from(number))));
+        }
+    }
+
+    pub(super) fn read(&mut self, plan: &Plan, at: usize) {
+        if self.clients[at].seen.is_empty() {
+            self.clients[at].after = self.answered();
+        }
+        let key = &plan.txs[at].reads[self.clients[at].seen.len()];
+        let server = &self.servers[index(plan.partition().server_of(key))];
+        let version = server.items.get(key).map(|item| item.version);
+        self.clients[at].seen.push(version);
+    }
+
+    fn ask_snapshot(&mut self, plan: &Plan, at: usize) {
+        let (server, answered) = (index(plan.snaps[at].maker), self.answered());
+        let incarnation = self.servers[server].node.as_ref().and_then(|node| node.incarnation()).unwrap();
+        let client = ClientId { incarnation, number: 100 + at as u64 };
+        self.readers[at] = Reader { asked_as: Some(client), after: answered, ..Reader::default() };
+        self.on(server, [Input::ClientConnected { client }, Input::Snapshot { client, message: MessageId(1) }]);
+    }
+
+    fn read_snapshot(&mut self, plan: &Plan, at: usize) {
+        let reader = &mut self.readers[at];
+        let (Some(epoch), key) = (reader.snapshot, &plan.snaps[at].keys[reader.seen.len()]) else { return };
+        match self.servers[index(plan.partition().server_of(key))].read_at(epoch, key) {
+            Some(version) => reader.seen.push(version),
+            None => reader.is_refused = true,
+        }
+    }
+
+    /// Indices of the answered transactions, and of the snapshots that were made; the indices of
+    /// snapshots follow those of transactions.
+    fn answered(&self) -> BTreeSet<usize> {
+        let clients = self.clients.iter().map(|client| client.answer.is_some());
+        let readers = self.readers.iter().map(|reader| reader.snapshot.is_some());
+        clients.chain(readers).enumerate().filter(|(_, is_answered)| *is_answered).map(|(at, _)| at).collect()
+    }
+
+    /// The client's facts about the attempt before, which is another transaction of the plan.
+    fn again(&self, plan: &Plan, at: usize) -> Again {
+        let kept = plan.txs[at].retries.and_then(|before| match &self.clients[before].answer {
+            Some(CommitAnswer::Refused(Refusal::Stale { kept, .. })) => *kept,
+            _ => None,
+        });
+        let named = plan.txs[at].names.map(|number| TranxId { server: plan.txs[at].coordinator, number });
+        Again { waited_ms: plan.txs[at].waited_ms, keeps: plan.txs[at].keeps, kept: kept.or(named) }
+    }
+
+    fn commit(&mut self, plan: &Plan, at: usize) {
+        let (tx, answered) = (&plan.txs[at], self.answered());
+        let server = index(tx.coordinator);
+        let incarnation = self.servers[server].node.as_ref().and_then(|node| node.incarnation()).unwrap();
+        let asking = &mut self.clients[at];
+        if tx.reads.is_empty() {
+            asking.after = answered;
+        }
+        let client = ClientId { incarnation, number: at as u64 };
+        asking.sent_as = Some(client);
+        let transaction = tx.transaction(at, &asking.seen);
+        let commit = Input::Commit { client, message: MessageId(1), transaction, again: self.again(plan, at) };
+        self.on(server, [Input::ClientConnected { client }, commit]);
+    }
+}
