@@ -1,5 +1,5 @@
 //! The command `delete`: parses its statements and runs them by the library. How several go
-//! together is in `parts::statements`.
+//! together is in `parts::statements`, what `update` has in common in `parts::write_command`.
 
 use bson::{Bson, Document};
 use mongotx::{Namespace, WriteModel};
@@ -7,8 +7,9 @@ use mongotx::{Namespace, WriteModel};
 use super::parts::{
     body::Made,
     call::{Call, within},
-    statements::{self, run_all},
-    writes::{Tally, check_count},
+    statements::Statement,
+    write_command::{ListedStatement, answer_statements},
+    writes::Tally,
 };
 use crate::{
     failure::{Answer, Failure, codes},
@@ -17,7 +18,7 @@ use crate::{
 };
 
 /// One statement of a `delete`: what to remove, and how.
-struct Statement {
+pub(super) struct DeleteStatement {
     filter: Document,
     multi: bool,
     collation: Option<Document>,
@@ -25,9 +26,29 @@ struct Statement {
     variables: Document,
 }
 
-impl Statement {
-    fn parse(fields: Document, variables: &Document) -> Answer<Self> {
-        let mut fields = Fields::new("delete.deletes", fields);
+impl DeleteStatement {
+    async fn send(&mut self, call: &mut Call<'_>, namespace: &Namespace) -> mongotx::Result<u64> {
+        let collection = call.collection::<Document>(namespace);
+        let filter = std::mem::take(&mut self.filter);
+        let mut action = if self.multi { collection.delete_many(filter) } else { collection.delete_one(filter) };
+        if let Some(collation) = &self.collation {
+            action = action.collation(collation.clone());
+        }
+        if let Some(hint) = &self.hint {
+            action = action.hint(hint.clone());
+        }
+        if !self.variables.is_empty() {
+            action = action.let_vars(self.variables.clone());
+        }
+        within!(call, action).await
+    }
+}
+
+impl ListedStatement for DeleteStatement {
+    const COMMAND: &'static str = "delete";
+    const LIST: &'static str = "deletes";
+
+    fn parse(mut fields: Fields, variables: &Document) -> Answer<Self> {
         let filter = fields.document("q")?;
         let limit = fields.number("limit")?;
         let multi = match fields.required("limit", limit)? {
@@ -50,24 +71,12 @@ impl Statement {
         Ok(statement)
     }
 
-    async fn send(&mut self, call: &mut Call<'_>, namespace: &Namespace) -> mongotx::Result<u64> {
-        let collection = call.collection::<Document>(namespace);
-        let filter = std::mem::take(&mut self.filter);
-        let mut action = if self.multi { collection.delete_many(filter) } else { collection.delete_one(filter) };
-        if let Some(collation) = &self.collation {
-            action = action.collation(collation.clone());
-        }
-        if let Some(hint) = &self.hint {
-            action = action.hint(hint.clone());
-        }
-        if !self.variables.is_empty() {
-            action = action.let_vars(self.variables.clone());
-        }
-        within!(call, action).await
+    fn no_results(is_ordered: bool) -> Tally {
+        Tally::new(is_ordered)
     }
 }
 
-impl statements::Statement for Statement {
+impl Statement for DeleteStatement {
     fn to_model(&self) -> Option<WriteModel> {
         if self.collation.is_some() || self.hint.is_some() || !self.variables.is_empty() {
             return None;
@@ -94,35 +103,6 @@ impl statements::Statement for Statement {
     }
 }
 
-/// Arguments of the command, without the collection.
-pub(super) struct Deletes {
-    statements: Vec<Statement>,
-    is_ordered: bool,
-}
-
-impl Deletes {
-    pub(super) fn parse(mut fields: Fields) -> Answer<Self> {
-        let statements = fields.documents("deletes")?;
-        let statements = fields.required("deletes", statements)?;
-        let is_ordered = fields.flag("ordered")?.unwrap_or(true);
-        let variables = fields.document("let")?.unwrap_or_default();
-        // A deletion has nothing to judge.
-        fields.safe_flag("bypassDocumentValidation")?;
-        fields.ignore(&["stmtId", "stmtIds"]);
-        fields.finish()?;
-        check_count(statements.len())?;
-        let statements = statements.into_iter().map(|fields| Statement::parse(fields, &variables));
-        Ok(Self { statements: statements.collect::<Answer<_>>()?, is_ordered })
-    }
-}
-
 pub(super) async fn answer_delete(call: &mut Call<'_>) -> Answer<Made> {
-    let namespace = call.namespace()?;
-    if let Some(reply) = call.write_plainly(&namespace).await? {
-        return Ok(reply.into());
-    }
-    let Deletes { mut statements, is_ordered } = Deletes::parse(call.fields("delete"))?;
-    let mut tally = Tally::new(is_ordered);
-    run_all(call, &namespace, &mut statements, &mut tally).await?;
-    tally.finish(call).await.map(Made::Body)
+    answer_statements::<DeleteStatement>(call).await
 }

@@ -17,6 +17,7 @@ use super::{
         first_batch::First,
         plan::Explain,
         read_concern::ReadLevels::{Heedless, Linearizable, OneMoment},
+        write_command::StatementList,
     },
     registry::{Command, Local, NamedCommand, Registry, Route, Run},
     run::{self, Handler},
@@ -151,12 +152,12 @@ static ROWS: &[Command] = &[
         .stable_but(&["encryptionInformation"])
         .takes_write_concern(),
     retryable!(update::answer_update, ["update"], On(Write))
-        .parsed(|fields| update::Updates::parse(fields).map(drop))
+        .parsed(|fields| StatementList::<update::UpdateStatement>::parse(fields).map(drop))
         .explained(Explain::AsWritten)
         .stable_but(&["runtimeConstants", "encryptionInformation"])
         .takes_write_concern(),
     retryable!(delete::answer_delete, ["delete"], On(Write))
-        .parsed(|fields| delete::Deletes::parse(fields).map(drop))
+        .parsed(|fields| StatementList::<delete::DeleteStatement>::parse(fields).map(drop))
         .explained(Explain::AsWritten)
         .stable_but(&["runtimeConstants", "encryptionInformation"])
         .takes_write_concern(),

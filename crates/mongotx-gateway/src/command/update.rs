@@ -1,5 +1,6 @@
 //! The command `update`: parses its statements and runs them by the library. How several go
-//! together is in `parts::statements`, the form of an update in `parts::modification`.
+//! together is in `parts::statements`, what `delete` has in common in `parts::write_command`, the
+//! form of an update in `parts::modification`.
 
 use std::mem::{replace, take};
 
@@ -10,8 +11,9 @@ use super::parts::{
     body::Made,
     call::{Call, within},
     modification::Update,
-    statements::{self, run_all},
-    writes::{Tally, check_count},
+    statements::Statement,
+    write_command::{ListedStatement, answer_statements},
+    writes::Tally,
 };
 use crate::{
     failure::{Answer, Failure, codes},
@@ -20,7 +22,7 @@ use crate::{
 };
 
 /// One statement of an `update`: what to change, and how.
-struct Statement {
+pub(super) struct UpdateStatement {
     filter: Document,
     update: Update,
     multi: bool,
@@ -31,28 +33,7 @@ struct Statement {
     variables: Document,
 }
 
-impl Statement {
-    fn parse(fields: Document, variables: &Document) -> Answer<Self> {
-        let mut fields = Fields::new("update.updates", fields);
-        let filter = fields.document("q")?;
-        let update = fields.any("u");
-        let mut variables = variables.clone();
-        variables.extend(fields.document("c")?.unwrap_or_default());
-        let statement = Self {
-            filter: fields.required("q", filter)?,
-            update: Update::parse(fields.required("u", update)?)?,
-            multi: fields.flag("multi")?.unwrap_or(false),
-            upsert: fields.flag("upsert")?.unwrap_or(false),
-            array_filters: fields.documents("arrayFilters")?,
-            collation: fields.filled("collation")?,
-            hint: fields.hint()?,
-            variables,
-        };
-        fields.ignore(&["upsertSupplied", "sampleId"]);
-        fields.finish()?;
-        Ok(statement)
-    }
-
+impl UpdateStatement {
     /// Refuses a statement as the server does whatever the documents are.
     fn check(&self, is_retryable: bool) -> Answer<()> {
         let refused = |code, message: &str| Err(Failure::new(code, message));
@@ -93,7 +74,36 @@ impl Statement {
     }
 }
 
-impl statements::Statement for Statement {
+impl ListedStatement for UpdateStatement {
+    const COMMAND: &'static str = "update";
+    const LIST: &'static str = "updates";
+
+    fn parse(mut fields: Fields, variables: &Document) -> Answer<Self> {
+        let filter = fields.document("q")?;
+        let update = fields.any("u");
+        let mut variables = variables.clone();
+        variables.extend(fields.document("c")?.unwrap_or_default());
+        let statement = Self {
+            filter: fields.required("q", filter)?,
+            update: Update::parse(fields.required("u", update)?)?,
+            multi: fields.flag("multi")?.unwrap_or(false),
+            upsert: fields.flag("upsert")?.unwrap_or(false),
+            array_filters: fields.documents("arrayFilters")?,
+            collation: fields.filled("collation")?,
+            hint: fields.hint()?,
+            variables,
+        };
+        fields.ignore(&["upsertSupplied", "sampleId"]);
+        fields.finish()?;
+        Ok(statement)
+    }
+
+    fn no_results(is_ordered: bool) -> Tally {
+        Tally::of_updates(is_ordered)
+    }
+}
+
+impl Statement for UpdateStatement {
     fn to_model(&self) -> Option<WriteModel> {
         let is_plain = self.array_filters.is_none() && self.collation.is_none() && self.hint.is_none();
         if !is_plain || !self.variables.is_empty() || self.check(false).is_err() {
@@ -124,35 +134,6 @@ impl statements::Statement for Statement {
     }
 }
 
-/// Arguments of the command, without the collection.
-pub(super) struct Updates {
-    statements: Vec<Statement>,
-    is_ordered: bool,
-}
-
-impl Updates {
-    pub(super) fn parse(mut fields: Fields) -> Answer<Self> {
-        let statements = fields.documents("updates")?;
-        let statements = fields.required("updates", statements)?;
-        let is_ordered = fields.flag("ordered")?.unwrap_or(true);
-        let variables = fields.document("let")?.unwrap_or_default();
-        // Heeded before the handler runs.
-        fields.safe_flag("bypassDocumentValidation")?;
-        fields.ignore(&["stmtId", "stmtIds"]);
-        fields.finish()?;
-        check_count(statements.len())?;
-        let statements = statements.into_iter().map(|fields| Statement::parse(fields, &variables));
-        Ok(Self { statements: statements.collect::<Answer<_>>()?, is_ordered })
-    }
-}
-
 pub(super) async fn answer_update(call: &mut Call<'_>) -> Answer<Made> {
-    let namespace = call.namespace()?;
-    if let Some(reply) = call.write_plainly(&namespace).await? {
-        return Ok(reply.into());
-    }
-    let Updates { mut statements, is_ordered } = Updates::parse(call.fields("update"))?;
-    let mut tally = Tally::of_updates(is_ordered);
-    run_all(call, &namespace, &mut statements, &mut tally).await?;
-    tally.finish(call).await.map(Made::Body)
+    answer_statements::<UpdateStatement>(call).await
 }

@@ -9,6 +9,7 @@
 //! | `lists` | answers that describe collections and indexes |
 //! | `plan` | how a command is explained |
 //! | `writes`, `statements`, `modification` | the statements of writes, and their results |
+//! | `write_command` | a command that lists statements: `update` and `delete` |
 //! | `scripts` | functions in JavaScript, and the values that they are given |
 //! | `recovery` | the recovery token of a transaction |
 //!
@@ -25,5 +26,6 @@ pub(super) mod read_concern;
 pub(super) mod recovery;
 pub(super) mod scripts;
 pub(super) mod statements;
+pub(super) mod write_command;
 pub(super) mod write_concern;
 pub(super) mod writes;
