@@ -204,27 +204,11 @@ pub(super) async fn insert_together(
     core.catalog.check_written(ns, true)?;
     let me = core.lifecycle.ensure_started(tx, ns).await?;
     let collection = core.catalog.admit_writes(ns, me).await?;
-    let uniques = &collection.uniques;
     // Words are examined document by document.
-    if collection.has_words() || !uniques.is_empty() && core.catalog.shards.are_routed() {
+    if collection.has_words() || !collection.uniques.is_empty() && core.catalog.shards.are_routed() {
         return Ok(Inserted::default());
     }
-    let mut batch = Batch::default();
-    for upsert in upserts {
-        let Operation::Update(command) = upsert else { break };
-        let Ok((id, statement)) = statement_of(command, &collection, me) else { break };
-        // Writes of the bulk before this one, since the query, may have made the document. And
-        // where the filter cannot match, the update says what the `_id` is.
-        if !tx.is_untouched(ns, &id) || !batch.seen.insert(coarse_key(&id)) {
-            break;
-        }
-        let given = |fields: &[&str]| upserted_fields(&command.filter, &command.update, &id, fields);
-        let Some(questions) = questions_behind(uniques, given, me) else { break };
-        if !batch.takes(id, command.replaces(), iter::once(statement).chain(questions).collect()) {
-            break;
-        }
-    }
-    let Batch { at, starts, replacing, statements, .. } = batch;
+    let Batch { at, starts, replacing, statements, .. } = Batch::of_first(upserts, tx, ns, &collection, me);
     if at.len() < 2 {
         return Ok(Inserted::default());
     }
@@ -305,6 +289,26 @@ struct Batch {
 }
 
 impl Batch {
+    /// The first of these upserts, as many as one command takes.
+    fn of_first(upserts: &[Operation], tx: &Transaction, ns: &Namespace, collection: &Collection, me: TxId) -> Self {
+        let mut batch = Batch::default();
+        for upsert in upserts {
+            let Operation::Update(command) = upsert else { break };
+            let Ok((id, statement)) = statement_of(command, collection, me) else { break };
+            // Writes of the bulk before this one, since the query, may have made the document. And
+            // where the filter cannot match, the update says what the `_id` is.
+            if !tx.is_untouched(ns, &id) || !batch.seen.insert(coarse_key(&id)) {
+                break;
+            }
+            let given = |fields: &[&str]| upserted_fields(&command.filter, &command.update, &id, fields);
+            let Some(questions) = questions_behind(&collection.uniques, given, me) else { break };
+            if !batch.takes(id, command.replaces(), iter::once(statement).chain(questions).collect()) {
+                break;
+            }
+        }
+        batch
+    }
+
     /// Returns true if the command has room for this upsert, with the questions behind it.
     fn takes(&mut self, id: Bson, replaces: bool, statements: Vec<Document>) -> bool {
         let bytes = |statement: &Document| statement.to_vec().map_or(BATCH_BYTES, |bytes| bytes.len());

@@ -11,7 +11,7 @@
 //! 3. Change the locked ones, a statement each, so that a statement that the server refuses stops
 //!    exactly where it would without MongoTx.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, iter};
 
 use bson::{Document, RawDocumentBuf, doc, rawdoc};
 use protocol::TxId;
@@ -195,15 +195,8 @@ impl Locking {
         tx.hold(&self.options, targets.ns, targets.at, if removal { Hold::Remove } else { Hold::Change })?;
         // A removal needs no copy, for which a large document would have no room.
         let remove_now = removal && !ask_copies;
-        let lock = |at: &[Address], own| {
-            let all: Vec<Document> = [among(at), safe_rest.clone()].into_iter().chain(text.clone()).collect();
-            let safe = doc! {"$and": all};
-            match remove_now {
-                true => statement::lock_remove(safe, me, own, true),
-                false => statement::lock_copy(safe, me, own, true),
-            }
-        };
-        let locks = by_read_lock(tx, targets).iter().map(|(own, at)| lock(at, *own)).collect();
+        let conditions: Vec<Document> = iter::once(safe_rest).chain(text).collect();
+        let locks = lock_statements(tx, targets, &conditions, me, remove_now);
         let lock_touches = if removal { Fields::All } else { Fields::none() };
         let locked = self.server.send_prepared(tx, targets.ns, targets.command(locks), &lock_touches).await?.ok()?.n;
         let all = owned.is_empty() && locked as usize == targets.at.len();
@@ -277,6 +270,26 @@ impl Targets<'_> {
         }
         command
     }
+}
+
+/// Statements that lock the documents whose *safe* version matches all conditions: with a copy, or
+/// marked as removed.
+fn lock_statements(
+    tx: &Transaction,
+    targets: &Targets<'_>,
+    conditions: &[Document],
+    me: TxId,
+    removes: bool,
+) -> Vec<Document> {
+    let lock = |at: &[Address], own| {
+        let all: Vec<Document> = iter::once(among(at)).chain(conditions.iter().cloned()).collect();
+        let safe = doc! {"$and": all};
+        match removes {
+            true => statement::lock_remove(safe, me, own, true),
+            false => statement::lock_copy(safe, me, own, true),
+        }
+    };
+    by_read_lock(tx, targets).iter().map(|(own, at)| lock(at, *own)).collect()
 }
 
 /// The documents, apart by what their statement has to demand of this transaction's own read locks.
