@@ -13,7 +13,7 @@ use tokio::{
 use super::{
     DemoOptions,
     accounts::Watching,
-    crew::{Crew, Heard, Name, Orders},
+    crew::{Crew, WorkerArguments, WorkerMessage, WorkerName},
     live::Live,
     progress::Progress,
     stage::Stage,
@@ -27,13 +27,13 @@ pub(super) const OPENING_BALANCE: i64 = 1_000;
 const SHOW_EVERY: Duration = Duration::from_millis(100);
 
 /// Record of what the bank did during a run.
-pub(super) struct Run {
+pub(super) struct BankRun {
     pub(super) tally: Tally,
     pub(super) took: Duration,
 }
 
 /// Opens the accounts and runs the bank for as long as the options say.
-pub(super) async fn run_bank(options: &DemoOptions, seed: u64, stage: &mut Stage) -> Result<Run, Failure> {
+pub(super) async fn run_bank(options: &DemoOptions, seed: u64, stage: &mut Stage) -> Result<BankRun, Failure> {
     open_accounts(options.accounts, stage).await?;
     let expected = i64::from(options.accounts) * OPENING_BALANCE;
     stage.live.line(&describe(options, expected, seed));
@@ -41,10 +41,10 @@ pub(super) async fn run_bank(options: &DemoOptions, seed: u64, stage: &mut Stage
     let arguments = ["--database", &stage.database, "--accounts", &options.accounts.to_string(), "--seed"];
     let mut arguments = arguments.map(str::to_owned).to_vec();
     arguments.push(seed.to_string());
-    let orders = Orders { uri: stage.uri.clone(), arguments, ears };
+    let orders = WorkerArguments { uri: stage.uri.clone(), arguments, ears };
     for number in 0..options.workers {
         let task = if options.tamper && number == 0 { Task::Tamper } else { Task::Work };
-        let name = Name { number, incarnation: 0 };
+        let name = WorkerName { number, incarnation: 0 };
         stage.crew.start(&orders, name, task.name()).await?;
         stage.live.started(name);
     }
@@ -71,7 +71,7 @@ pub(super) async fn run_bank(options: &DemoOptions, seed: u64, stage: &mut Stage
         watching.end().await?;
     }
     progress.finish(&master.tally);
-    Ok(Run { tally: master.tally, took })
+    Ok(BankRun { tally: master.tally, took })
 }
 
 fn describe(options: &DemoOptions, expected: i64, seed: u64) -> String {
@@ -99,8 +99,8 @@ async fn open_accounts(accounts: u32, stage: &Stage) -> Result<(), Failure> {
 
 /// The task that kills and starts workers.
 struct Master {
-    orders: Orders,
-    heard: UnboundedReceiver<(Name, Heard)>,
+    orders: WorkerArguments,
+    heard: UnboundedReceiver<(WorkerName, WorkerMessage)>,
     rng: StdRng,
     kill_every: Duration,
     tally: Tally,
@@ -136,9 +136,9 @@ impl Master {
         }
     }
 
-    fn note(&mut self, crew: &Crew, name: Name, heard: Heard) {
+    fn note(&mut self, crew: &Crew, name: WorkerName, heard: WorkerMessage) {
         // A worker that was killed has a successor when its silence is heard.
-        if matches!(heard, Heard::Silence) && crew.has(name) {
+        if matches!(heard, WorkerMessage::Silence) && crew.has(name) {
             self.tally.fail(format!("worker {} ended by itself", name.number));
         }
         self.tally.note(name, heard);

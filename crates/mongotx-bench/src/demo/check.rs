@@ -17,7 +17,7 @@ use mongotx::{Client, Namespace};
 
 use super::{
     DemoOptions,
-    bank::{OPENING_BALANCE, Run},
+    bank::{BankRun, OPENING_BALANCE},
     stage::Stage,
     tally::Tally,
     wire::{Stats, Transfer},
@@ -37,7 +37,7 @@ const COLLECTIONS: [&str; 4] = ["accounts", "audits", "custs", "hists"];
 
 /// Results of the checks, and the counts of the run.
 pub(super) struct Verdict {
-    pub(super) run: Run,
+    pub(super) run: BankRun,
     pub(super) stats: Stats,
     pub(super) checks: Vec<Check>,
 }
@@ -58,10 +58,10 @@ impl Verdict {
 }
 
 /// Runs steps 1 to 3.
-pub(super) async fn check(options: &DemoOptions, stage: &Stage, run: Run) -> Result<Verdict, Failure> {
+pub(super) async fn check(options: &DemoOptions, stage: &Stage, run: BankRun) -> Result<Verdict, Failure> {
     let (total, last) = last_sum(stage).await?;
     let (left, sweeper) = sweep(stage).await?;
-    let stored = Stored::read(stage).await?;
+    let stored = StoredBank::read(stage).await?;
     let tally = &run.tally;
     let mut checks = vec![check_sums(tally, total)];
     if tally.failure_count > 0 {
@@ -122,13 +122,13 @@ async fn leftovers(
 }
 
 /// The bank as it is stored.
-struct Stored {
+struct StoredBank {
     balances: BTreeMap<i32, i64>,
     audits: BTreeMap<String, Transfer>,
     malformed: Vec<String>,
 }
 
-impl Stored {
+impl StoredBank {
     async fn read(stage: &Stage) -> Result<Self, Failure> {
         let database = stage.driver().await?.database(&stage.database);
         let mut stored = Self { balances: BTreeMap::new(), audits: BTreeMap::new(), malformed: Vec::new() };
@@ -178,7 +178,7 @@ fn check_workers(tally: &Tally) -> Check {
     Check { promise: "no worker failed".to_owned(), violations: failures.collect() }
 }
 
-fn check_acknowledged(tally: &Tally, stored: &Stored) -> Check {
+fn check_acknowledged(tally: &Tally, stored: &StoredBank) -> Check {
     let promise = format!("each of {} acknowledged transfers has its audit record, once", tally.done.len());
     let wrong = tally.done.values().filter_map(|done| match stored.audits.get(&done.id) {
         Some(audit) if audit == done => None,
@@ -188,7 +188,7 @@ fn check_acknowledged(tally: &Tally, stored: &Stored) -> Check {
     Check { promise, violations: shorten(wrong.collect()) }
 }
 
-fn check_balances(stored: &Stored, accounts: u32, expected: i64) -> Check {
+fn check_balances(stored: &StoredBank, accounts: u32, expected: i64) -> Check {
     let promise = format!("the balances follow from the {} audit records", stored.audits.len());
     let accounts = 0..i32::try_from(accounts).unwrap_or(i32::MAX);
     let mut due: BTreeMap<i32, i64> = accounts.map(|id| (id, OPENING_BALANCE)).collect();
@@ -227,8 +227,8 @@ mod tests {
         Transfer { id: id.to_owned(), from: 0, to: 1, amount: 5 }
     }
 
-    fn stored(balances: [i64; 2], audits: &[&str]) -> Stored {
-        Stored {
+    fn stored(balances: [i64; 2], audits: &[&str]) -> StoredBank {
+        StoredBank {
             balances: BTreeMap::from([(0, balances[0]), (1, balances[1])]),
             audits: audits.iter().map(|id| ((*id).to_owned(), transfer(id))).collect(),
             malformed: Vec::new(),

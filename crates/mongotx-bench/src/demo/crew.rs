@@ -13,7 +13,7 @@ use tokio::{
     time::timeout,
 };
 
-use super::wire::Line;
+use super::wire::WorkerLine;
 use crate::failure::{Context, Failure};
 
 /// Time that a worker may take to end by itself.
@@ -21,7 +21,7 @@ const STOP_LIMIT: Duration = Duration::from_secs(40);
 
 /// Name of a worker process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Name {
+pub(super) struct WorkerName {
     /// Number of the worker.
     pub(super) number: u32,
     /// Number of its earlier starts.
@@ -29,9 +29,9 @@ pub(super) struct Name {
 }
 
 /// A message of a worker, or the end of its messages.
-pub(super) enum Heard {
+pub(super) enum WorkerMessage {
     /// A line that the worker has written.
-    Line(Line),
+    Line(WorkerLine),
     /// A line that is none.
     Nonsense(String),
     /// The end of the worker's output.
@@ -40,14 +40,14 @@ pub(super) enum Heard {
 
 /// Arguments with which workers are started.
 #[derive(Clone)]
-pub(super) struct Orders {
+pub(super) struct WorkerArguments {
     pub(super) uri: String,
     pub(super) arguments: Vec<String>,
-    pub(super) ears: UnboundedSender<(Name, Heard)>,
+    pub(super) ears: UnboundedSender<(WorkerName, WorkerMessage)>,
 }
 
 struct Worker {
-    name: Name,
+    name: WorkerName,
     child: Child,
     input: ChildStdin,
     reader: JoinHandle<()>,
@@ -61,7 +61,12 @@ pub(super) struct Crew {
 
 impl Crew {
     /// Starts another worker process.
-    pub(super) async fn start(&mut self, orders: &Orders, name: Name, task: &str) -> Result<(), Failure> {
+    pub(super) async fn start(
+        &mut self,
+        orders: &WorkerArguments,
+        name: WorkerName,
+        task: &str,
+    ) -> Result<(), Failure> {
         let worker = Worker::start(orders, name, task).await.context("a worker process could not be started")?;
         self.workers.push(worker);
         Ok(())
@@ -69,17 +74,22 @@ impl Crew {
 
     /// Kills a worker (SIGKILL) and starts its next incarnation, whose name it returns. `nth` may
     /// be any number.
-    pub(super) async fn replace(&mut self, orders: &Orders, nth: usize, task: &str) -> Result<Option<Name>, Failure> {
+    pub(super) async fn replace(
+        &mut self,
+        orders: &WorkerArguments,
+        nth: usize,
+        task: &str,
+    ) -> Result<Option<WorkerName>, Failure> {
         let at = nth % self.workers.len().max(1);
         let Some(worker) = self.workers.get_mut(at) else { return Ok(None) };
         worker.kill().await;
-        let next = Name { incarnation: worker.name.incarnation + 1, ..worker.name };
+        let next = WorkerName { incarnation: worker.name.incarnation + 1, ..worker.name };
         *worker = Worker::start(orders, next, task).await.context("a worker process could not be started")?;
         Ok(Some(worker.name))
     }
 
     /// Requests all workers to end and waits for them. Returns those that failed, with the reason.
-    pub(super) async fn stop_all(&mut self) -> Vec<(Name, String)> {
+    pub(super) async fn stop_all(&mut self) -> Vec<(WorkerName, String)> {
         for worker in &mut self.workers {
             // A worker that has ended already cannot be reached; its exit status is read below.
             let _ = worker.input.write_all(b"stop\n").await;
@@ -104,7 +114,7 @@ impl Crew {
     }
 
     /// Returns true if reports of this worker are still to come.
-    pub(super) fn has(&self, name: Name) -> bool {
+    pub(super) fn has(&self, name: WorkerName) -> bool {
         self.workers.iter().any(|worker| worker.name == name)
     }
 }
@@ -117,7 +127,7 @@ fn how(ended: std::io::Result<ExitStatus>) -> String {
 }
 
 impl Worker {
-    async fn start(orders: &Orders, name: Name, task: &str) -> std::io::Result<Self> {
+    async fn start(orders: &WorkerArguments, name: WorkerName, task: &str) -> std::io::Result<Self> {
         let mut child = Command::new(std::env::current_exe()?)
             .arg("demo-worker")
             .args(&orders.arguments)
@@ -146,15 +156,18 @@ impl Worker {
 }
 
 /// Passes on whole lines: what has no line end was cut off by a kill.
-async fn listen(name: Name, output: ChildStdout, ears: UnboundedSender<(Name, Heard)>) {
+async fn listen(name: WorkerName, output: ChildStdout, ears: UnboundedSender<(WorkerName, WorkerMessage)>) {
     let mut output = BufReader::new(output);
     let mut text = String::new();
     while matches!(output.read_line(&mut text).await, Ok(n) if n > 0) && text.ends_with('\n') {
-        let heard = text.trim_end().parse().map_or_else(|_| Heard::Nonsense(text.trim_end().to_owned()), Heard::Line);
+        let heard = text
+            .trim_end()
+            .parse()
+            .map_or_else(|_| WorkerMessage::Nonsense(text.trim_end().to_owned()), WorkerMessage::Line);
         if ears.send((name, heard)).is_err() {
             return;
         }
         text.clear();
     }
-    let _ = ears.send((name, Heard::Silence));
+    let _ = ears.send((name, WorkerMessage::Silence));
 }

@@ -10,7 +10,7 @@ use std::{
 
 use serde_json::{Value, json};
 
-use super::{crew::Name, tally::Tally};
+use super::{crew::WorkerName, tally::Tally};
 use crate::say;
 
 /// Lines that are kept; a demo prints about 40.
@@ -59,19 +59,19 @@ impl Phase {
 
 /// Events of one second of the run.
 #[derive(Clone, Copy, Default)]
-struct Second {
+struct SecondOfRun {
     transfers: usize,
     kills: u64,
 }
 
 /// All balances as of one moment.
-struct Reading {
+struct BalanceReading {
     at: Instant,
     balances: Vec<i64>,
 }
 
 #[derive(Default)]
-struct Shown {
+struct DemoState {
     phase: Phase,
     lines: Vec<String>,
     length: Duration,
@@ -79,12 +79,12 @@ struct Shown {
     figures: Value,
     elapsed: Duration,
     /// One entry for each second of the run so far.
-    seconds: Vec<Second>,
+    seconds: Vec<SecondOfRun>,
     /// Transfers and kills that are in `seconds`.
-    counted: Second,
+    counted: SecondOfRun,
     /// Incarnation of each worker, and when its predecessor was killed.
     workers: BTreeMap<u32, (u32, Option<Instant>)>,
-    reading: Option<Reading>,
+    reading: Option<BalanceReading>,
     /// Time of a page's last request; then, whether a page has shown the end.
     asked: Option<Instant>,
     has_seen_end: bool,
@@ -92,10 +92,10 @@ struct Shown {
 
 /// The state of a demo: see the module's header. Clones are the same state.
 #[derive(Clone, Default)]
-pub(super) struct Live(Arc<Mutex<Shown>>);
+pub(super) struct Live(Arc<Mutex<DemoState>>);
 
 impl Live {
-    fn shown(&self) -> MutexGuard<'_, Shown> {
+    fn shown(&self) -> MutexGuard<'_, DemoState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -126,7 +126,7 @@ impl Live {
     }
 
     /// Notes that a worker was started. Its predecessor, if it has one, was killed.
-    pub(super) fn started(&self, name: Name) {
+    pub(super) fn started(&self, name: WorkerName) {
         let killed = (name.incarnation > 0).then(Instant::now);
         self.shown().workers.insert(name.number, (name.incarnation, killed));
     }
@@ -141,18 +141,18 @@ impl Live {
         // Whole seconds, of which a run has 3600 at most: what is heard after its end is in the
         // last.
         let last = usize::try_from(shown.length.as_secs()).unwrap_or(usize::MAX).saturating_sub(1);
-        shown.seconds.resize(shown.seconds.len().max(second.min(last) + 1), Second::default());
+        shown.seconds.resize(shown.seconds.len().max(second.min(last) + 1), SecondOfRun::default());
         let (done, kills) = (tally.done.len(), tally.kills);
         if let Some(now) = shown.seconds.last_mut() {
             now.transfers += done.saturating_sub(shown.counted.transfers);
             now.kills += kills.saturating_sub(shown.counted.kills);
         }
-        shown.counted = Second { transfers: done, kills };
+        shown.counted = SecondOfRun { transfers: done, kills };
     }
 
     /// Notes all balances, as one transaction has read them.
     pub(super) fn read(&self, balances: Vec<i64>) {
-        self.shown().reading = Some(Reading { at: Instant::now(), balances });
+        self.shown().reading = Some(BalanceReading { at: Instant::now(), balances });
     }
 
     /// The state as JSON, for a page.
@@ -177,7 +177,7 @@ impl Live {
     }
 }
 
-impl Shown {
+impl DemoState {
     fn to_json(&self) -> Value {
         let workers = self.workers.iter().map(|(number, (incarnation, killed))| {
             json!({"number": number, "incarnation": incarnation, "killed_ms_ago": killed.map(|at| millis_since(&at))})
@@ -232,8 +232,8 @@ fn millis_since(at: &Instant) -> u64 {
 mod tests {
     use super::{
         super::{
-            crew::Heard,
-            wire::{Line, Transfer},
+            crew::WorkerMessage,
+            wire::{Transfer, WorkerLine},
         },
         *,
     };
@@ -242,7 +242,7 @@ mod tests {
         let mut tally = Tally::new(0);
         for id in 0..transfers {
             let transfer = Transfer { id: id.to_string(), from: 0, to: 1, amount: 1 };
-            tally.note(Name { number: 0, incarnation: 0 }, Heard::Line(Line::Done(transfer)));
+            tally.note(WorkerName { number: 0, incarnation: 0 }, WorkerMessage::Line(WorkerLine::Done(transfer)));
         }
         tally.kills = kills;
         tally
@@ -262,7 +262,7 @@ mod tests {
     fn workers_that_follow_a_killed_one_are_distinguished() {
         let live = Live::default();
         for (number, incarnation) in [(0, 0), (1, 0), (1, 1)] {
-            live.started(Name { number, incarnation });
+            live.started(WorkerName { number, incarnation });
         }
         let workers = live.to_json()["workers"].clone();
         assert_eq!(workers[0], json!({"number": 0, "incarnation": 0, "killed_ms_ago": null}));

@@ -17,7 +17,7 @@ struct Shop {
 }
 
 /// A reader's view: the customer's year-to-date payment, the number of payments, their sum.
-type View = (i64, usize, i64);
+type PaymentView = (i64, usize, i64);
 
 /// Pays twice, rolls the second one back, and shows what each reader sees. False when a reader saw
 /// half of a payment.
@@ -26,7 +26,7 @@ pub(super) async fn show(stage: &Stage) -> Result<bool, Failure> {
     let shop = set_up(&client, &stage.database).await?;
     let mut table = Table::new(["", "YTD_PAYMENT", "PAYMENTS", "THEIR TOTAL"]);
     let mut as_expected = true;
-    let mut tell = |when: &str, seen: View, expected: View| {
+    let mut tell = |when: &str, seen: PaymentView, expected: PaymentView| {
         as_expected &= seen == expected;
         table.row([when.to_owned(), seen.0.to_string(), seen.1.to_string(), seen.2.to_string()]);
     };
@@ -92,7 +92,7 @@ async fn pay(
     Ok(total)
 }
 
-async fn look(shop: &Shop, session: Option<&mut Session>) -> Result<View, mongotx::Error> {
+async fn look(shop: &Shop, session: Option<&mut Session>) -> Result<PaymentView, mongotx::Error> {
     let (cust, hists) = match session {
         Some(session) => {
             let cust = shop.custs.find_one(doc! {"_id": CUSTOMER}).session(session).await?;

@@ -4,8 +4,8 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use super::{
-    crew::{Heard, Name},
-    wire::{Line, Stats, Transfer},
+    crew::{WorkerMessage, WorkerName},
+    wire::{Stats, Transfer, WorkerLine},
 };
 
 /// Violations kept in words; the others are only counted.
@@ -24,7 +24,7 @@ pub(super) struct Tally {
     pub(super) sums: u64,
     pub(super) wrong_sums: u64,
     pub(super) sum_conflicts: u64,
-    stats: BTreeMap<Name, Stats>,
+    stats: BTreeMap<WorkerName, Stats>,
     /// Failures other than wrong sums.
     pub(super) failures: Vec<String>,
     pub(super) failure_count: u64,
@@ -37,31 +37,31 @@ impl Tally {
     }
 
     /// Notes a worker's report. The caller judges its silence.
-    pub(super) fn note(&mut self, name: Name, heard: Heard) {
+    pub(super) fn note(&mut self, name: WorkerName, heard: WorkerMessage) {
         let number = name.number;
         let line = match heard {
-            Heard::Line(line) => line,
-            Heard::Nonsense(text) => return self.fail(format!("worker {number} said {text:?}")),
-            Heard::Silence => return,
+            WorkerMessage::Line(line) => line,
+            WorkerMessage::Nonsense(text) => return self.fail(format!("worker {number} said {text:?}")),
+            WorkerMessage::Silence => return,
         };
         match line {
-            Line::Done(transfer) => {
+            WorkerLine::Done(transfer) => {
                 if let Some(before) = self.done.insert(transfer.id.clone(), transfer) {
                     self.fail(format!("transfer {} was acknowledged twice", before.id));
                 }
             }
-            Line::Declined => self.declined += 1,
-            Line::Sum(total) => {
+            WorkerLine::Declined => self.declined += 1,
+            WorkerLine::Sum(total) => {
                 self.sums += 1;
                 if total != self.expected {
                     self.wrong_sums += 1;
                     self.keep(format!("worker {number} read a total of {total} instead of {}", self.expected));
                 }
             }
-            Line::SumConflict => self.sum_conflicts += 1,
-            Line::Stats(stats) => drop(self.stats.insert(name, stats)),
-            Line::GaveUp(_) => self.gave_up += 1,
-            Line::Failed(why) => self.fail(format!("worker {number}: {why}")),
+            WorkerLine::SumConflict => self.sum_conflicts += 1,
+            WorkerLine::Stats(stats) => drop(self.stats.insert(name, stats)),
+            WorkerLine::GaveUp(_) => self.gave_up += 1,
+            WorkerLine::Failed(why) => self.fail(format!("worker {number}: {why}")),
         }
     }
 

@@ -53,7 +53,7 @@ impl Stats {
 
 /// A line of a worker's output.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Line {
+pub(super) enum WorkerLine {
     /// A commit has answered `Ok`.
     Done(Transfer),
     /// The account did not hold enough money; nothing was written.
@@ -70,7 +70,7 @@ pub(super) enum Line {
     Failed(String),
 }
 
-impl fmt::Display for Line {
+impl fmt::Display for WorkerLine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Done(Transfer { id, from, to, amount }) => write!(f, "ok {id} {from} {to} {amount}"),
@@ -96,7 +96,7 @@ fn one_line(text: &str) -> String {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Malformed;
 
-impl FromStr for Line {
+impl FromStr for WorkerLine {
     type Err = Malformed;
 
     fn from_str(line: &str) -> Result<Self, Malformed> {
@@ -139,13 +139,13 @@ mod tests {
         let stats =
             Stats { conflicts: 1, expired: 2, retries: 3, finished_for_others: 4, undone_for_others: 5, fenced: 6 };
         let lines = [
-            Line::Done(transfer),
-            Line::Declined,
-            Line::Sum(-7),
-            Line::SumConflict,
-            Line::Stats(stats),
-            Line::GaveUp("why not".to_owned()),
-            Line::Failed(String::new()),
+            WorkerLine::Done(transfer),
+            WorkerLine::Declined,
+            WorkerLine::Sum(-7),
+            WorkerLine::SumConflict,
+            WorkerLine::Stats(stats),
+            WorkerLine::GaveUp("why not".to_owned()),
+            WorkerLine::Failed(String::new()),
         ];
         for line in lines {
             assert_eq!(line.to_string().parse(), Ok(line));
@@ -155,7 +155,7 @@ mod tests {
     #[test]
     fn anything_else_is_malformed() {
         for line in ["", "ok", "ok 1 2 3", "ok 1 2 3 4 5", "sum", "sum x", "stats 1 2", "hello"] {
-            assert_eq!(line.parse::<Line>(), Err(Malformed), "{line:?}");
+            assert_eq!(line.parse::<WorkerLine>(), Err(Malformed), "{line:?}");
         }
     }
 }

@@ -3,7 +3,7 @@
 //!
 //! Standard input: the connection string (not an argument, so that its password is not in the
 //! process list), then perhaps `stop`. The end of the input ends the process at once, wherever it
-//! is: the demo is gone. Standard output: [`Line`]s.
+//! is: the demo is gone. Standard output: [`WorkerLine`]s.
 
 use std::{
     collections::BTreeMap,
@@ -22,7 +22,7 @@ use rand::{RngExt, SeedableRng, rngs::StdRng};
 
 use super::{
     stage::client_options,
-    wire::{Line, Stats, Transfer},
+    wire::{Stats, Transfer, WorkerLine},
 };
 use crate::{
     connect,
@@ -119,7 +119,7 @@ fn take_the_leash() -> Result<(String, Arc<AtomicBool>), Failure> {
 
 /// Writes one line, whole, before anything else happens. If it cannot be written, the demo has
 /// ended.
-fn tell(line: &Line) {
+fn tell(line: &WorkerLine) {
     let mut out = std::io::stdout().lock();
     if out.write_all(format!("{line}\n").as_bytes()).and_then(|()| out.flush()).is_err() {
         std::process::exit(0);
@@ -143,11 +143,11 @@ async fn work(client: &Client, bank: &Bank, options: &WorkerOptions, stop: &Atom
         }
         if reported_at.elapsed() >= STATS_EVERY {
             reported_at = Instant::now();
-            tell(&Line::Stats(Stats::of(&client.metrics())));
+            tell(&WorkerLine::Stats(Stats::of(&client.metrics())));
         }
     }
     let closed = client.shutdown().await;
-    tell(&Line::Stats(Stats::of(&client.metrics())));
+    tell(&WorkerLine::Stats(Stats::of(&client.metrics())));
     Ok(closed?)
 }
 
@@ -164,13 +164,13 @@ async fn move_money(session: &mut Session, bank: &Bank, transfer: Transfer) {
         .run_transaction(context, |session, (bank, transfer)| Box::pin(in_transaction(session, bank, transfer)))
         .await;
     tell(&match moved {
-        Ok(true) => Line::Done(transfer),
-        Ok(false) => Line::Declined,
+        Ok(true) => WorkerLine::Done(transfer),
+        Ok(false) => WorkerLine::Declined,
         Err(error) => match error.kind() {
             ErrorKind::Conflict | ErrorKind::Expired | ErrorKind::Unavailable | ErrorKind::Indeterminate => {
-                Line::GaveUp(error.to_string())
+                WorkerLine::GaveUp(error.to_string())
             }
-            _ => Line::Failed(error.to_string()),
+            _ => WorkerLine::Failed(error.to_string()),
         },
     });
 }
@@ -191,11 +191,11 @@ async fn in_transaction(session: &mut Session, bank: &Bank, transfer: &Transfer)
 
 async fn add_up(session: &mut Session, bank: &Bank) {
     tell(&match read_balances(session, &bank.accounts, SUM_WAIT).await {
-        Ok(balances) => Line::Sum(balances.iter().sum()),
+        Ok(balances) => WorkerLine::Sum(balances.iter().sum()),
         Err(error) => match error.kind() {
-            ErrorKind::Conflict | ErrorKind::Expired => Line::SumConflict,
-            ErrorKind::Unavailable => Line::GaveUp(error.to_string()),
-            _ => Line::Failed(error.to_string()),
+            ErrorKind::Conflict | ErrorKind::Expired => WorkerLine::SumConflict,
+            ErrorKind::Unavailable => WorkerLine::GaveUp(error.to_string()),
+            _ => WorkerLine::Failed(error.to_string()),
         },
     });
 }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{
     Findings,
-    measure::{Line, Measured},
+    measure::{OperationFigures, SideFigures},
 };
 use crate::bench::BenchError;
 
@@ -22,14 +22,14 @@ pub(super) fn write(findings: &Findings, file: &Path) -> Result<(), BenchError> 
         .map_err(|error| BenchError::Failed(format!("--json {}: {error}", file.display())))
 }
 
-fn line(line: &Line) -> Value {
+fn line(line: &OperationFigures) -> Value {
     json!({
         "operation": line.operation.title(), "connections": line.connections,
         "direct": side(&line.direct), "proxy": side(&line.proxy), "gateway": side(&line.gateway),
     })
 }
 
-fn side(measured: &Measured) -> Value {
+fn side(measured: &SideFigures) -> Value {
     json!({
         "perSecond": measured.per_second(), "seconds": measured.spent.as_secs_f64(), "latenciesNs": measured.latencies,
     })

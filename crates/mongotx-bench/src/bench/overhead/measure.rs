@@ -17,22 +17,22 @@ use crate::bench::BenchError;
 pub(crate) const TURNS: u32 = 6;
 
 /// Figures of all sides for one operation.
-pub(crate) struct Line {
+pub(crate) struct OperationFigures {
     pub(crate) operation: Operation,
     pub(crate) connections: u32,
-    pub(crate) direct: Measured,
-    pub(crate) proxy: Measured,
-    pub(crate) gateway: Measured,
+    pub(crate) direct: SideFigures,
+    pub(crate) proxy: SideFigures,
+    pub(crate) gateway: SideFigures,
 }
 
 /// Figures of one side for one operation.
-pub(crate) struct Measured {
+pub(crate) struct SideFigures {
     pub(crate) latencies: Latencies,
     /// Time that all turns of the side took.
     pub(crate) spent: Duration,
 }
 
-impl Measured {
+impl SideFigures {
     fn new() -> Self {
         Self { latencies: Latencies::new(), spent: Duration::ZERO }
     }
@@ -54,9 +54,9 @@ pub(crate) async fn line(
     operation: Operation,
     connections: u32,
     sides: &Sides,
-) -> Result<Line, BenchError> {
+) -> Result<OperationFigures, BenchError> {
     let time = args.seconds / TURNS;
-    let [mut direct, mut proxy, mut gateway] = [(); 3].map(|()| Measured::new());
+    let [mut direct, mut proxy, mut gateway] = [(); 3].map(|()| SideFigures::new());
     for side in [&sides.direct, &sides.proxy, &sides.gateway] {
         turn(side, operation, connections, time / 2, args.seed).await?;
     }
@@ -71,7 +71,7 @@ pub(crate) async fn line(
             sides.drop_batches().await?;
         }
     }
-    Ok(Line { operation, connections, direct, proxy, gateway })
+    Ok(OperationFigures { operation, connections, direct, proxy, gateway })
 }
 
 /// One turn of a side: all its connections work for `time`; operations under way then are waited
@@ -82,14 +82,14 @@ async fn turn(
     connections: u32,
     time: Duration,
     seed: u64,
-) -> Result<Measured, BenchError> {
+) -> Result<SideFigures, BenchError> {
     let start = Instant::now();
     let tasks = (0..connections).map(|n| {
         let side = side.clone();
         let asking = async move { ask(&side, operation, start + time, seed + u64::from(n)).await };
         async move { tokio::spawn(asking).await.map_err(|error| BenchError::Failed(error.to_string()))? }
     });
-    let mut measured = Measured::new();
+    let mut measured = SideFigures::new();
     for latencies in try_join_all(tasks).await? {
         measured.latencies.add(&latencies);
     }

@@ -36,7 +36,7 @@ pub(crate) use self::{
     gateway::{MeasuredGatewayOptions, run_measured_gateway},
     proxy::{ProxyOptions, run_proxy},
 };
-use self::{idle::Memory, measure::Line, operation::Operation, process::GatewayProcess, side::Sides};
+use self::{idle::Memory, measure::OperationFigures, operation::Operation, process::GatewayProcess, side::Sides};
 use super::{BenchError, progress};
 use crate::say;
 
@@ -109,7 +109,7 @@ impl OverheadArgs {
 #[derive(Default)]
 struct Findings {
     servers: Vec<String>,
-    lines: Vec<Line>,
+    lines: Vec<OperationFigures>,
     memory: Vec<Memory>,
 }
 

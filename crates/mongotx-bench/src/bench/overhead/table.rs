@@ -5,7 +5,7 @@ use benchkit::report::table::{Column, Row, Table};
 use super::{
     Findings,
     idle::Memory,
-    measure::{Line, Measured},
+    measure::{OperationFigures, SideFigures},
 };
 
 const NOTES: &str = "proxy: a process that only forwards messages, which any gateway costs at least. throughput: operations a \
@@ -25,7 +25,7 @@ pub(super) fn tables(findings: &Findings) -> Vec<Table> {
     tables
 }
 
-fn costs(lines: &[Line]) -> Table {
+fn costs(lines: &[OperationFigures]) -> Table {
     let heads = [
         "connections",
         "direct /s",
@@ -49,12 +49,12 @@ fn costs(lines: &[Line]) -> Table {
 }
 
 /// A quantile of the latencies, in microseconds.
-pub(super) fn quantile_us(measured: &Measured, quantile: f64) -> f64 {
+pub(super) fn quantile_us(measured: &SideFigures, quantile: f64) -> f64 {
     measured.latencies.quantile_ms(quantile) * 1_000.0
 }
 
-fn cells(line: &Line) -> Vec<String> {
-    let Line { operation, connections, direct, proxy, gateway } = line;
+fn cells(line: &OperationFigures) -> Vec<String> {
+    let OperationFigures { operation, connections, direct, proxy, gateway } = line;
     let more = |side, quantile| quantile_us(side, quantile) - quantile_us(direct, quantile);
     vec![
         operation.title().to_owned(),

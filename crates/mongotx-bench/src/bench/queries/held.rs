@@ -41,12 +41,12 @@ impl Holder {
 
 /// Number of documents that are held, and the client that holds them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Pending {
+pub(crate) struct PendingDocuments {
     pub(crate) count: u32,
     pub(crate) holder: Holder,
 }
 
-impl fmt::Display for Pending {
+impl fmt::Display for PendingDocuments {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.holder {
             Holder::Same if self.count > 0 => write!(f, "{}, same client", self.count),
@@ -56,14 +56,14 @@ impl fmt::Display for Pending {
 }
 
 /// An open transaction that keeps documents pending.
-pub(crate) struct Held {
+pub(crate) struct HoldingTransaction {
     client: Client,
     /// True if the client was made for this transaction alone, and ends with it.
     is_own: bool,
     session: Session,
 }
 
-impl Held {
+impl HoldingTransaction {
     /// Has a client of its own update so many documents, chosen at random, and leaves the
     /// transaction open.
     pub(crate) async fn by_another_client(

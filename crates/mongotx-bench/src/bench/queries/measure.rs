@@ -8,7 +8,7 @@ use rand::{SeedableRng, rngs::StdRng};
 use super::{
     super::BenchError,
     QueriesArgs,
-    held::Pending,
+    held::PendingDocuments,
     shape::{Query, Shape},
     side::{MongoTx, Plain, Side},
 };
@@ -21,16 +21,16 @@ const TURNS: u32 = 4;
 pub(crate) const PATIENCE: u32 = 20;
 
 /// Figures of both sides for one shape of query.
-pub(crate) struct Line {
+pub(crate) struct QueryFigures {
     pub(crate) shape: Shape,
     pub(crate) mirrored: bool,
-    pub(crate) pending: Pending,
-    pub(crate) plain: Measured,
-    pub(crate) mongotx: Measured,
+    pub(crate) pending: PendingDocuments,
+    pub(crate) plain: SideFigures,
+    pub(crate) mongotx: SideFigures,
 }
 
 /// Figures of one side for one shape of query.
-pub(crate) struct Measured {
+pub(crate) struct SideFigures {
     /// Latency of each query.
     pub(crate) latencies: Latencies,
     /// Commands sent for all of them.
@@ -38,7 +38,7 @@ pub(crate) struct Measured {
     spent: Duration,
 }
 
-impl Measured {
+impl SideFigures {
     fn new() -> Self {
         Self { latencies: Latencies::new(), commands: 0, spent: Duration::ZERO }
     }
@@ -63,10 +63,10 @@ pub(crate) async fn line(
     args: &QueriesArgs,
     shape: Shape,
     mirrored: bool,
-    pending: Pending,
+    pending: PendingDocuments,
     plain_side: &Plain,
     mongotx_side: &MongoTx,
-) -> Result<Line, BenchError> {
+) -> Result<QueryFigures, BenchError> {
     let mut random = StdRng::seed_from_u64(args.seed);
     let mut block =
         |length: usize| -> Vec<Query> { (0..length).map(|_| shape.query(args.documents, &mut random)).collect() };
@@ -74,7 +74,7 @@ pub(crate) async fn line(
     let warm_up = block(BLOCK);
     let length =
         warm_up_side(plain_side, &warm_up, limit).await?.min(warm_up_side(mongotx_side, &warm_up, limit).await?);
-    let (mut plain, mut mongotx) = (Measured::new(), Measured::new());
+    let (mut plain, mut mongotx) = (SideFigures::new(), SideFigures::new());
     let start = Instant::now();
     let mut plain_first = true;
     while plain.spent.min(mongotx.spent) < args.seconds && start.elapsed() < args.seconds * PATIENCE {
@@ -88,7 +88,7 @@ pub(crate) async fn line(
         }
         plain_first = !plain_first;
     }
-    Ok(Line { shape, mirrored, pending, plain, mongotx })
+    Ok(QueryFigures { shape, mirrored, pending, plain, mongotx })
 }
 
 /// Makes these queries, for no longer than `limit`; returns the number made, at least one.

@@ -32,8 +32,8 @@ use txbench::{server::Bench, targets::Deployment};
 
 use self::{
     collection::TestCollection,
-    held::{Held, Holder, Pending},
-    measure::Line,
+    held::{Holder, HoldingTransaction, PendingDocuments},
+    measure::QueryFigures,
     plans::PlanLine,
     shape::Shape,
     side::{MongoTx, Plain},
@@ -96,10 +96,10 @@ impl QueriesArgs {
 
     /// Pending documents, step by step. Without any, no client holds them, and they are measured
     /// once.
-    fn all_pending(&self) -> Vec<Pending> {
+    fn all_pending(&self) -> Vec<PendingDocuments> {
         let of = |count: &u32| {
             let holders = if *count == 0 { &self.held_by[..1.min(self.held_by.len())] } else { &self.held_by[..] };
-            holders.iter().map(|holder| Pending { count: *count, holder: *holder }).collect::<Vec<_>>()
+            holders.iter().map(|holder| PendingDocuments { count: *count, holder: *holder }).collect::<Vec<_>>()
         };
         self.pending.iter().flat_map(of).collect()
     }
@@ -146,7 +146,7 @@ impl QueriesArgs {
 #[derive(Default)]
 struct Findings {
     document_bytes: u64,
-    lines: Vec<Line>,
+    lines: Vec<QueryFigures>,
     plans: Vec<PlanLine>,
 }
 
@@ -189,9 +189,12 @@ async fn with_indexes(
     for pending in args.all_pending() {
         let held = match pending.holder {
             Holder::Another => {
-                Held::by_another_client(&server.uri, &db, args.documents, pending.count, args.seed).await?
+                HoldingTransaction::by_another_client(&server.uri, &db, args.documents, pending.count, args.seed)
+                    .await?
             }
-            Holder::Same => Held::by_client(mongotx.client(), &db, args.documents, pending.count, args.seed).await?,
+            Holder::Same => {
+                HoldingTransaction::by_client(mongotx.client(), &db, args.documents, pending.count, args.seed).await?
+            }
         };
         for shape in args.shapes() {
             progress.set_message(format!("{}, mirrored: {mirrored}, {pending} pending", shape.title()));

@@ -12,7 +12,7 @@ use super::{
     super::BenchError,
     QueriesArgs,
     collection::{ITEMS, TestCollection},
-    held::Pending,
+    held::PendingDocuments,
     plan_line::one_line,
     shape::{Query, Shape},
     side::{MongoTx, Plain, Side},
@@ -31,7 +31,7 @@ const ENVELOPE: [&str; 4] = ["$db", "lsid", "$clusterTime", "$readPreference"];
 pub(crate) struct PlanLine {
     pub(crate) shape: Shape,
     pub(crate) mirrored: bool,
-    pub(crate) pending: Pending,
+    pub(crate) pending: PendingDocuments,
     pub(crate) plain: String,
     pub(crate) mongotx: String,
 }
@@ -42,13 +42,13 @@ pub(crate) async fn line(
     collection: &TestCollection,
     shape: Shape,
     mirrored: bool,
-    pending: Pending,
+    pending: PendingDocuments,
     plain: &Plain,
     mongotx: &MongoTx,
 ) -> Result<PlanLine, BenchError> {
     let db = collection.db();
     let mut random = StdRng::seed_from_u64(args.seed);
-    let mut longest: Option<(Query, Vec<Sent>)> = None;
+    let mut longest: Option<(Query, Vec<SentCommand>)> = None;
     for _ in 0..QUERIES {
         let query = shape.query(args.documents, &mut random);
         let sent = profiled(db, mongotx, &query).await?;
@@ -64,13 +64,13 @@ pub(crate) async fn line(
 }
 
 /// A command that the server has run.
-struct Sent {
+struct SentCommand {
     collection: String,
     command: Document,
 }
 
 /// Runs a query once while the server's profiler is on, and returns the commands that it noted.
-async fn profiled(db: &Database, side: &dyn Side, query: &Query) -> Result<Vec<Sent>, BenchError> {
+async fn profiled(db: &Database, side: &dyn Side, query: &Query) -> Result<Vec<SentCommand>, BenchError> {
     db.collection::<Document>(PROFILE).drop().await?;
     db.run_command(doc! {"profile": 2}).await?;
     let asked = side.ask(query.clone()).await;
@@ -82,10 +82,10 @@ async fn profiled(db: &Database, side: &dyn Side, query: &Query) -> Result<Vec<S
         .await?
         .try_collect()
         .await?;
-    Ok(noted.iter().filter_map(Sent::read).collect())
+    Ok(noted.iter().filter_map(SentCommand::read).collect())
 }
 
-impl Sent {
+impl SentCommand {
     fn read(noted: &Document) -> Option<Self> {
         let mut command = noted.get_document("command").ok()?.clone();
         let name = command.keys().next()?.clone();
@@ -98,9 +98,9 @@ impl Sent {
 }
 
 /// The plans of these commands in one line.
-async fn explained(db: &Database, sent: Vec<Sent>) -> Result<String, BenchError> {
+async fn explained(db: &Database, sent: Vec<SentCommand>) -> Result<String, BenchError> {
     let mut plans = Vec::new();
-    for Sent { collection, command } in sent {
+    for SentCommand { collection, command } in sent {
         let plan = one_line(&db.run_command(doc! {"explain": command, "verbosity": "queryPlanner"}).await?);
         plans.push(if collection == ITEMS { plan } else { format!("{collection}: {plan}") });
     }

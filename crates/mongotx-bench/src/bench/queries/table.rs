@@ -3,7 +3,7 @@
 use benchkit::report::table::{Column, Row, Table};
 
 use super::{
-    measure::{Line, Measured},
+    measure::{QueryFigures, SideFigures},
     plans::PlanLine,
 };
 
@@ -15,7 +15,7 @@ the first that sent the most commands (with max_staleness the last). A comma sep
 are not queries are left out. Commands on other collections begin with their name.";
 
 /// The table of latencies, by shape.
-pub(crate) fn latencies(mut lines: Vec<Line>) -> Table {
+pub(crate) fn latencies(mut lines: Vec<QueryFigures>) -> Table {
     lines.sort_by_key(|line| (line.shape, line.mirrored, line.pending));
     let head = vec![
         "query",
@@ -33,11 +33,12 @@ pub(crate) fn latencies(mut lines: Vec<Line>) -> Table {
     table(&head, 2, lines.iter().map(cells).collect(), NOTES)
 }
 
-fn cells(line: &Line) -> Vec<String> {
-    let Line { shape, mirrored, pending, plain, mongotx } = line;
-    let ms = |measured: &Measured, quantile| format!("{:.3}", measured.latencies.quantile_ms(quantile));
-    let ratio = |of: &dyn Fn(&Measured) -> f64| format!("{:.2}", of(mongotx) / of(plain));
-    let commands = |measured: &Measured| format!("{:.2}", measured.commands as f64 / measured.latencies.count() as f64);
+fn cells(line: &QueryFigures) -> Vec<String> {
+    let QueryFigures { shape, mirrored, pending, plain, mongotx } = line;
+    let ms = |measured: &SideFigures, quantile| format!("{:.3}", measured.latencies.quantile_ms(quantile));
+    let ratio = |of: &dyn Fn(&SideFigures) -> f64| format!("{:.2}", of(mongotx) / of(plain));
+    let commands =
+        |measured: &SideFigures| format!("{:.2}", measured.commands as f64 / measured.latencies.count() as f64);
     vec![
         shape.title().to_owned(),
         yes_or_no(*mirrored),
@@ -88,7 +89,7 @@ fn yes_or_no(yes: bool) -> String {
 mod tests {
     use super::{
         super::{
-            held::{Holder, Pending},
+            held::{Holder, PendingDocuments},
             shape::Shape,
         },
         *,
@@ -99,7 +100,7 @@ mod tests {
         let line = |mirrored, pending, mongotx: &str| PlanLine {
             shape: Shape::Equality,
             mirrored,
-            pending: Pending { count: pending, holder: Holder::Another },
+            pending: PendingDocuments { count: pending, holder: Holder::Another },
             plain: "IXSCAN".to_owned(),
             mongotx: mongotx.to_owned(),
         };

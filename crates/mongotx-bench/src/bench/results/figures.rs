@@ -14,32 +14,32 @@ const BASE_LEVEL: &str = "read committed";
 const BASELINES: [&str; 2] = ["plain", "native"];
 
 /// A line, its target and level apart.
-struct Entry<'a> {
+struct LineOfTarget<'a> {
     line: &'a Line,
     target: &'a str,
     level: &'a str,
 }
 
-impl<'a> Entry<'a> {
+impl<'a> LineOfTarget<'a> {
     fn of(line: &'a Line) -> Self {
         let (target, level) = line.target.split_once(", ").unwrap_or((&line.target, ""));
         Self { line, target, level }
     }
 
     /// The key of the line of another target, or of another level, in the same setting.
-    fn key(&self, target: &str, level: &str) -> Key {
+    fn key(&self, target: &str, level: &str) -> RateKey {
         let setting = &self.line.setting;
         (setting.workload.clone(), setting.clients, target.to_owned(), level.to_owned())
     }
 }
 
 /// Workload, clients, target, level.
-type Key = (String, u32, String, String);
+type RateKey = (String, u32, String, String);
 
 /// The tables of a result; with those by kind of transaction, if they are wanted.
 pub(super) fn tables(result: &BenchResult, by_kind: bool) -> Vec<Table> {
     let summary = Summary::of(result);
-    let entries: Vec<Entry<'_>> = summary.lines.iter().map(Entry::of).collect();
+    let entries: Vec<LineOfTarget<'_>> = summary.lines.iter().map(LineOfTarget::of).collect();
     let mut levels: Vec<&str> = Vec::new();
     entries.iter().for_each(|entry| {
         if !levels.contains(&entry.level) {
@@ -49,7 +49,7 @@ pub(super) fn tables(result: &BenchResult, by_kind: bool) -> Vec<Table> {
     let rates = rates(&entries);
     let mut tables = Vec::new();
     for level in levels {
-        let of_level: Vec<&Entry<'_>> = entries.iter().filter(|entry| entry.level == level).collect();
+        let of_level: Vec<&LineOfTarget<'_>> = entries.iter().filter(|entry| entry.level == level).collect();
         tables.push(main_table(&of_level, level, &rates));
         if by_kind {
             tables.push(kinds_table(&of_level, level));
@@ -58,29 +58,30 @@ pub(super) fn tables(result: &BenchResult, by_kind: bool) -> Vec<Table> {
     tables
 }
 
-fn rates(entries: &[Entry<'_>]) -> BTreeMap<Key, f64> {
-    let rate = |entry: &Entry<'_>| Some((entry.key(entry.target, entry.level), entry.line.figures()?.rate.median));
+fn rates(entries: &[LineOfTarget<'_>]) -> BTreeMap<RateKey, f64> {
+    let rate =
+        |entry: &LineOfTarget<'_>| Some((entry.key(entry.target, entry.level), entry.line.figures()?.rate.median));
     entries.iter().filter_map(rate).filter(|(_, rate)| *rate > 0.0).collect()
 }
 
-type Cell<'a> = dyn Fn(&Entry<'_>, &Figures) -> String + 'a;
+type Cell<'a> = dyn Fn(&LineOfTarget<'_>, &Figures) -> String + 'a;
 
 /// A column, and its cell for a line.
-struct Part<'a> {
+struct FigureColumn<'a> {
     head: String,
     cell: Box<Cell<'a>>,
 }
 
-fn part<'a>(head: impl Into<String>, cell: impl Fn(&Entry<'_>, &Figures) -> String + 'a) -> Part<'a> {
-    Part { head: head.into(), cell: Box::new(cell) }
+fn part<'a>(head: impl Into<String>, cell: impl Fn(&LineOfTarget<'_>, &Figures) -> String + 'a) -> FigureColumn<'a> {
+    FigureColumn { head: head.into(), cell: Box::new(cell) }
 }
 
-fn main_table(entries: &[&Entry<'_>], level: &str, rates: &BTreeMap<Key, f64>) -> Table {
+fn main_table(entries: &[&LineOfTarget<'_>], level: &str, rates: &BTreeMap<RateKey, f64>) -> Table {
     let parts = parts(entries, level, rates);
-    let head = Head::of(entries);
+    let head = LineColumns::of(entries);
     let mut columns = head.columns();
     columns.extend(parts.iter().map(|part| Column::number(part.head.clone())));
-    let row = |entry: &&Entry<'_>| match &entry.line.outcome {
+    let row = |entry: &&LineOfTarget<'_>| match &entry.line.outcome {
         Err(reason) => Row { cells: head.cells(entry), remark: Some(format!("broken: {reason}")) },
         Ok(figures) => {
             let mut cells = head.cells(entry);
@@ -91,7 +92,11 @@ fn main_table(entries: &[&Entry<'_>], level: &str, rates: &BTreeMap<Key, f64>) -
     Table { title: titled(level), columns, rows: entries.iter().map(row).collect(), notes: String::new() }
 }
 
-fn parts<'a>(entries: &[&Entry<'_>], level: &'a str, rates: &'a BTreeMap<Key, f64>) -> Vec<Part<'a>> {
+fn parts<'a>(
+    entries: &[&LineOfTarget<'_>],
+    level: &'a str,
+    rates: &'a BTreeMap<RateKey, f64>,
+) -> Vec<FigureColumn<'a>> {
     let mut parts = vec![part("tx/s", |_, figures| short(figures.rate.median))];
     if entries.iter().any(|entry| entry.line.rounds > 1) {
         let range = |figures: &Figures| format!("[{}-{}]", short(figures.rate.least), short(figures.rate.most));
@@ -119,22 +124,22 @@ fn parts<'a>(entries: &[&Entry<'_>], level: &'a str, rates: &'a BTreeMap<Key, f6
 
 /// The column of ratios to other lines, where any of these has one.
 fn compared<'a>(
-    entries: &[&Entry<'_>],
-    rates: &'a BTreeMap<Key, f64>,
+    entries: &[&LineOfTarget<'_>],
+    rates: &'a BTreeMap<RateKey, f64>,
     name: &str,
-    other: impl Fn(&Entry<'_>) -> Key + 'a,
-) -> Option<Part<'a>> {
+    other: impl Fn(&LineOfTarget<'_>) -> RateKey + 'a,
+) -> Option<FigureColumn<'a>> {
     if !entries.iter().any(|entry| rates.contains_key(&other(entry))) {
         return None;
     }
-    let ratio = move |entry: &Entry<'_>, figures: &Figures| {
+    let ratio = move |entry: &LineOfTarget<'_>, figures: &Figures| {
         rates.get(&other(entry)).map_or_else(|| "-".to_owned(), |rate| format!("{:.2}", figures.rate.median / rate))
     };
     Some(part(format!("x {name}"), ratio))
 }
 
-fn kinds_table(entries: &[&Entry<'_>], level: &str) -> Table {
-    let head = Head::of(entries);
+fn kinds_table(entries: &[&LineOfTarget<'_>], level: &str) -> Table {
+    let head = LineColumns::of(entries);
     let mut columns = head.columns();
     columns.push(Column::text("kind"));
     columns.extend(["tx/s", "p50 ms", "p99 ms", "conflicts"].map(Column::number));
@@ -154,12 +159,12 @@ fn kinds_table(entries: &[&Entry<'_>], level: &str) -> Table {
 }
 
 /// The columns that identify a line: the workload is one of them where there are several.
-struct Head {
+struct LineColumns {
     has_work: bool,
 }
 
-impl Head {
-    fn of(entries: &[&Entry<'_>]) -> Self {
+impl LineColumns {
+    fn of(entries: &[&LineOfTarget<'_>]) -> Self {
         let mut works = entries.iter().map(|entry| &entry.line.setting.workload);
         let first = works.next();
         Self { has_work: works.any(|work| Some(work) != first) }
@@ -170,7 +175,7 @@ impl Head {
         work.into_iter().chain([Column::text("target"), Column::number("clients")]).collect()
     }
 
-    fn cells(&self, entry: &Entry<'_>) -> Vec<String> {
+    fn cells(&self, entry: &LineOfTarget<'_>) -> Vec<String> {
         let work = self.has_work.then(|| entry.line.setting.workload.clone());
         work.into_iter().chain([entry.target.to_owned(), entry.line.setting.clients.to_string()]).collect()
     }

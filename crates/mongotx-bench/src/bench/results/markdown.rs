@@ -4,7 +4,7 @@ use benchkit::report::table::{Column, Row, Table};
 
 /// Conditions and tables of a report, and its lines about missing measurements.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Read {
+pub(super) struct ReportContent {
     /// Conditions, which stand before the first table.
     pub(super) facts: Vec<String>,
     pub(super) tables: Vec<Table>,
@@ -17,8 +17,8 @@ pub(super) const MISSING: &str = "Not measured: ";
 
 /// Reads a report. A line that is no table's and comes after one is a note of that table. An empty
 /// line ends a table: another one may follow without a title.
-pub(super) fn read(text: &str) -> Read {
-    let (mut read, mut title, mut is_in_table) = (Read::default(), String::new(), false);
+pub(super) fn read(text: &str) -> ReportContent {
+    let (mut read, mut title, mut is_in_table) = (ReportContent::default(), String::new(), false);
     for line in text.lines().map(str::trim) {
         if line.is_empty() {
             is_in_table = false;
@@ -85,7 +85,8 @@ mod tests {
     #[test]
     fn a_report_is_read_as_it_was_written() {
         let report = Report { facts: vec!["Machine: one.".to_owned()], tables: vec![table(""), table("Memory")] };
-        let expected = Read { facts: report.facts.clone(), tables: report.tables.clone(), missing: Vec::new() };
+        let expected =
+            ReportContent { facts: report.facts.clone(), tables: report.tables.clone(), missing: Vec::new() };
         assert_eq!(read(&report.to_markdown()), expected);
     }
 

@@ -14,10 +14,10 @@ use txbench::acid::AcidReport;
 use super::{
     super::BenchError,
     acid, figures,
-    markdown::{self, Read},
+    markdown::{self, ReportContent},
     measurement::{Kind, Measurement, Section},
     pace::Pace,
-    stored::Measured,
+    stored::MeasuredCommand,
 };
 use crate::say;
 
@@ -36,7 +36,7 @@ pub(super) struct Programs {
 }
 
 /// Makes all measurements of a section. Those that cannot be made say why.
-pub(super) async fn section(section: &Section, pace: Pace, end: Instant, programs: &Programs) -> Vec<Measured> {
+pub(super) async fn section(section: &Section, pace: Pace, end: Instant, programs: &Programs) -> Vec<MeasuredCommand> {
     let mut all = Vec::new();
     for measurement in section.measurements {
         let command = measurement.command_line(pace);
@@ -45,18 +45,18 @@ pub(super) async fn section(section: &Section, pace: Pace, end: Instant, program
             true => one(measurement, pace, programs).await.map_err(|error| error.to_string()),
             false => Err("no time was left (--minutes)".to_owned()),
         };
-        let found = found.unwrap_or_else(|reason| Read { missing: vec![reason], ..Read::default() });
+        let found = found.unwrap_or_else(|reason| ReportContent { missing: vec![reason], ..ReportContent::default() });
         for what in &found.missing {
             say::warn(&format!("mongotx-bench: {}: not measured: {what}", section.id));
         }
-        let Read { facts, tables, missing } = found;
+        let ReportContent { facts, tables, missing } = found;
         let rounds = if measurement.has_rounds() { measurement.rounds(pace) } else { 0 };
-        all.push(Measured { command, rounds, seconds: pace.seconds, facts, tables, missing });
+        all.push(MeasuredCommand { command, rounds, seconds: pace.seconds, facts, tables, missing });
     }
     all
 }
 
-async fn one(measurement: &Measurement, pace: Pace, programs: &Programs) -> Result<Read, BenchError> {
+async fn one(measurement: &Measurement, pace: Pace, programs: &Programs) -> Result<ReportContent, BenchError> {
     let failed = |error: std::io::Error| BenchError::Failed(format!("a folder for the result: {error}"));
     let folder = tempfile::tempdir().map_err(failed)?;
     let file = folder.path().join("result");
@@ -75,18 +75,18 @@ async fn one(measurement: &Measurement, pace: Pace, programs: &Programs) -> Resu
 }
 
 /// Reads the file or the output of a command.
-fn read(kind: Kind, file: &Path, said: &str) -> Result<Read, BenchError> {
+fn read(kind: Kind, file: &Path, said: &str) -> Result<ReportContent, BenchError> {
     let failed = |error: &dyn std::fmt::Display| BenchError::Failed(format!("its result: {error}"));
     match kind {
         Kind::Workload | Kind::WorkloadApart => {
             let result = report::read(file)?;
             let tables = figures::tables(&result, kind == Kind::WorkloadApart);
-            Ok(Read { facts: result.facts, tables, missing: Vec::new() })
+            Ok(ReportContent { facts: result.facts, tables, missing: Vec::new() })
         }
         Kind::Acid => {
             let text = std::fs::read_to_string(file).map_err(|error| failed(&error))?;
             let report: AcidReport = serde_json::from_str(&text).map_err(|error| failed(&error))?;
-            Ok(Read { tables: vec![acid::table(&report)], ..Read::default() })
+            Ok(ReportContent { tables: vec![acid::table(&report)], ..ReportContent::default() })
         }
         Kind::Tables { .. } => Ok(markdown::read(&std::fs::read_to_string(file).map_err(|error| failed(&error))?)),
         Kind::Dtranx { .. } => {

@@ -32,7 +32,7 @@ use self::{
     measurement::Section,
     page::{Page, TEMPLATE},
     plan::SECTIONS,
-    stored::Stored,
+    stored::StoredSection,
 };
 use super::BenchError;
 use crate::{
@@ -113,13 +113,13 @@ pub(crate) async fn run_results(args: &ResultsArgs) -> Result<Status, BenchError
             continue;
         }
         let measured = measure::section(section, pace, end, &programs).await;
-        Stored::today(measured).write(&folder, section.id)?;
+        StoredSection::today(measured).write(&folder, section.id)?;
     }
     write_page(&args.out, &folder)
 }
 
 fn write_page(out: &Path, folder: &Path) -> Result<Status, BenchError> {
-    let read = |section: &'static Section| Ok((section, Stored::read(folder, section.id)?));
+    let read = |section: &'static Section| Ok((section, StoredSection::read(folder, section.id)?));
     let page = Page { sections: SECTIONS.iter().map(read).collect::<Result<_, BenchError>>()? };
     let file = out.join("results.md");
     let failed = |error: std::io::Error| BenchError::Failed(format!("{}: {error}", file.display()));

@@ -5,7 +5,7 @@ use benchkit::report::table::Table;
 use super::{
     chart::Chart,
     measurement::{Measurement, Section},
-    stored::{Measured, Stored},
+    stored::{MeasuredCommand, StoredSection},
     summary::summary,
 };
 
@@ -21,13 +21,13 @@ const WORK: &str = "Work: ";
 
 /// The sections, those that were measured and those that were not.
 pub(super) struct Page<'a> {
-    pub(super) sections: Vec<(&'a Section, Option<Stored>)>,
+    pub(super) sections: Vec<(&'a Section, Option<StoredSection>)>,
 }
 
 impl Page<'_> {
     /// Returns true if no section lacks a measurement.
     pub(super) fn is_complete(&self) -> bool {
-        let is_there = |stored: &Stored| stored.measured.iter().all(|measured| measured.missing.is_empty());
+        let is_there = |stored: &StoredSection| stored.measured.iter().all(|measured| measured.missing.is_empty());
         self.sections.iter().all(|(_, stored)| stored.as_ref().is_some_and(is_there))
     }
 
@@ -46,14 +46,15 @@ impl Page<'_> {
         lines.join("\n") + "\n"
     }
 
-    fn stored(&self) -> impl Iterator<Item = &Stored> {
+    fn stored(&self) -> impl Iterator<Item = &StoredSection> {
         self.sections.iter().filter_map(|(_, stored)| stored.as_ref())
     }
 
     /// Facts of more than one section, which are stated once for all.
     fn common_facts(&self) -> Vec<String> {
         let mut common = Vec::new();
-        let facts = |stored: &Stored| distinct(stored.measured.iter().flat_map(|measured| measured.facts.clone()));
+        let facts =
+            |stored: &StoredSection| distinct(stored.measured.iter().flat_map(|measured| measured.facts.clone()));
         let all: Vec<String> = self.stored().flat_map(facts).collect();
         for fact in distinct(all.clone()) {
             let is_own = fact.starts_with(WORK) || is_said_elsewhere(&fact);
@@ -112,7 +113,7 @@ impl Page<'_> {
 }
 
 /// The parts of one command's results, between which there is a blank line.
-fn measured_parts(measurement: &Measurement, measured: &Measured, common: &[String]) -> Vec<Vec<String>> {
+fn measured_parts(measurement: &Measurement, measured: &MeasuredCommand, common: &[String]) -> Vec<Vec<String>> {
     let rounds = match measured.rounds {
         _ if measured.tables.is_empty() => String::new(),
         0 => String::new(),
@@ -208,10 +209,17 @@ mod tests {
         Table { title: title.to_owned(), columns, rows: targets.iter().map(row).collect(), notes: String::new() }
     }
 
-    fn measured(facts: &[&str], tables: Vec<Table>) -> Stored {
+    fn measured(facts: &[&str], tables: Vec<Table>) -> StoredSection {
         let facts = facts.iter().map(|fact| (*fact).to_owned()).collect();
         let command = "mongotx-bench transfer --clients 1".to_owned();
-        Stored::today(vec![Measured { command, rounds: 3, seconds: 2, facts, tables, missing: Vec::new() }])
+        StoredSection::today(vec![MeasuredCommand {
+            command,
+            rounds: 3,
+            seconds: 2,
+            facts,
+            tables,
+            missing: Vec::new(),
+        }])
     }
 
     fn section(id: &str) -> &'static Section {
@@ -296,7 +304,7 @@ mod tests {
     #[test]
     fn the_page_of_the_repository_is_made_of_its_files() {
         let docs = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
-        let of = |section: &'static Section| (section, Stored::read(&docs.join("results"), section.id).unwrap());
+        let of = |section: &'static Section| (section, StoredSection::read(&docs.join("results"), section.id).unwrap());
         let page = Page { sections: SECTIONS.iter().map(of).collect() };
         let is_measured = page.stored().next().is_some();
         let written = std::fs::read_to_string(docs.join("results.md")).ok();

@@ -15,19 +15,19 @@ const LARGEST_BYTES: u64 = 4 << 20;
 
 /// A section that was measured.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Stored {
+pub(super) struct StoredSection {
     format: u32,
     /// The day, as in 2026-11-26.
     pub(super) date: String,
     /// True if the programs were built for release; otherwise the figures are of no use.
     pub(super) is_release: bool,
     /// Commands of the section, in order.
-    pub(super) measured: Vec<Measured>,
+    pub(super) measured: Vec<MeasuredCommand>,
 }
 
 /// One command and its results.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Measured {
+pub(super) struct MeasuredCommand {
     /// The command line that repeats it.
     pub(super) command: String,
     /// Rounds of which the figures are medians.
@@ -41,9 +41,9 @@ pub(super) struct Measured {
     pub(super) missing: Vec<String>,
 }
 
-impl Stored {
+impl StoredSection {
     /// Section of today's measurements by this program.
-    pub(super) fn today(measured: Vec<Measured>) -> Self {
+    pub(super) fn today(measured: Vec<MeasuredCommand>) -> Self {
         let now = bson::DateTime::now().try_to_rfc3339_string().unwrap_or_default();
         let date = now.split('T').next().unwrap_or_default().to_owned();
         Self { format: FORMAT, date, is_release: !cfg!(debug_assertions), measured }
@@ -85,11 +85,12 @@ mod tests {
     #[test]
     fn a_section_is_read_as_it_was_written() {
         let folder = tempfile::tempdir().unwrap();
-        let measured = Measured { command: "mongotx-bench x".to_owned(), rounds: 3, ..Measured::default() };
-        let stored = Stored::today(vec![measured]);
+        let measured =
+            MeasuredCommand { command: "mongotx-bench x".to_owned(), rounds: 3, ..MeasuredCommand::default() };
+        let stored = StoredSection::today(vec![measured]);
         stored.write(folder.path(), "x").unwrap();
-        assert_eq!(Stored::read(folder.path(), "x").unwrap(), Some(stored));
-        assert_eq!(Stored::read(folder.path(), "y").unwrap(), None);
+        assert_eq!(StoredSection::read(folder.path(), "x").unwrap(), Some(stored));
+        assert_eq!(StoredSection::read(folder.path(), "y").unwrap(), None);
     }
 
     #[test]
@@ -97,14 +98,14 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         for text in ["{", "{\"format\":2,\"date\":\"\",\"is_release\":true,\"measured\":[]}"] {
             std::fs::write(folder.path().join("x.json"), text).unwrap();
-            let refused = Stored::read(folder.path(), "x").unwrap_err().to_string();
+            let refused = StoredSection::read(folder.path(), "x").unwrap_err().to_string();
             assert!(refused.contains("x.json"), "{refused}");
         }
     }
 
     #[test]
     fn the_day_is_a_day() {
-        let date = Stored::today(Vec::new()).date;
+        let date = StoredSection::today(Vec::new()).date;
         let numbers: Vec<u32> = date.split('-').map(|number| number.parse().unwrap()).collect();
         assert!(matches!(numbers[..], [2024..=9999, 1..=12, 1..=31]), "{date}");
     }
