@@ -13,8 +13,8 @@ use tokio::sync::watch;
 use crate::{
     access::{Conversation, User},
     activity::{
-        Doing,
-        connections::{Connections, Listed},
+        ConnectionActivity,
+        connections::{Connections, ListedConnection},
     },
 };
 
@@ -26,8 +26,8 @@ pub struct Connection {
     state: Mutex<State>,
     gone: watch::Sender<bool>,
     /// Activity of the connection, as others see it.
-    doing: Arc<Doing>,
-    _listed: Option<Listed>,
+    doing: Arc<ConnectionActivity>,
+    _listed: Option<ListedConnection>,
 }
 
 /// The other end of a connection.
@@ -86,7 +86,7 @@ impl Connection {
     /// assert!(connection.id() == 7 && !connection.is_gone());
     /// ```
     pub fn new(id: i64, peer: Peer) -> Self {
-        let doing = Arc::new(Doing::new(id, peer.to_string()));
+        let doing = Arc::new(ConnectionActivity::new(id, peer.to_string()));
         Self { id, peer, state: Mutex::default(), gone: watch::Sender::new(false), doing, _listed: None }
     }
 
@@ -98,7 +98,7 @@ impl Connection {
     }
 
     /// Activity of the connection, as others see it.
-    pub(crate) fn doing(&self) -> &Arc<Doing> {
+    pub(crate) fn doing(&self) -> &Arc<ConnectionActivity> {
         &self.doing
     }
 

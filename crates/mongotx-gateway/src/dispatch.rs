@@ -20,7 +20,7 @@ use crate::{
     connection::Connection,
     context::Context,
     error::{CommandError, code},
-    fail_points::Hit,
+    fail_points::FailPointEffect,
     passthrough,
     reply::Reply,
     request::Request,
@@ -101,7 +101,7 @@ fn check(
 }
 
 /// The effect of a fail point on a command, if one has any.
-fn fail_point(context: &Context, connection: &Connection, request: &Request) -> Option<Hit> {
+fn fail_point(context: &Context, connection: &Connection, request: &Request) -> Option<FailPointEffect> {
     if !context.options.has_test_commands() {
         return None;
     }
@@ -158,7 +158,7 @@ async fn fail(
     connection: &Connection,
     request: &Arc<Request>,
     known: Option<NamedCommand>,
-    hit: Hit,
+    hit: FailPointEffect,
 ) -> Reply {
     if let Some(block) = hit.block {
         tokio::time::sleep(block).await;

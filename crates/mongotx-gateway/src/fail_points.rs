@@ -44,12 +44,12 @@ struct FailCommand {
     skip: u64,
     /// Number of times that it acts; `None`: always.
     times: Option<u64>,
-    hit: Hit,
+    hit: FailPointEffect,
 }
 
 /// Effect of a fail point on a command.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Hit {
+pub(crate) struct FailPointEffect {
     /// Time that the command waits before anything else.
     pub(crate) block: Option<Duration>,
     /// The client's connection is closed.
@@ -62,7 +62,7 @@ pub(crate) struct Hit {
     pub(crate) concern_error: Option<Document>,
 }
 
-impl Hit {
+impl FailPointEffect {
     /// The reply instead of the command's own, if there is to be one. `ends`: the command commits
     /// or rolls back.
     pub(crate) fn reply(&self, name: &str, ends: bool, of_changes: bool, body: &Document) -> Option<Document> {
@@ -111,23 +111,23 @@ impl FailPoints {
     }
 
     /// The effect on this command of this client.
-    pub(crate) fn hit(&self, name: &str, connection: &Connection) -> Option<Hit> {
+    pub(crate) fn hit(&self, name: &str, connection: &Connection) -> Option<FailPointEffect> {
         let is_meant = |point: &FailCommand| point.is_about(name) && is_of(connection, point.app_name.as_deref());
         take(&self.on, is_meant).or_else(|| take(&self.get_mores, is_meant))
     }
 
     /// The effect on a command with a limit of time.
-    pub(crate) fn hit_limited(&self) -> Option<Hit> {
+    pub(crate) fn hit_limited(&self) -> Option<FailPointEffect> {
         take(&self.limits, |_| true)
     }
 
     /// The effect on a retryable write that is not to be made.
-    pub(crate) fn hit_write_before(&self) -> Option<Hit> {
+    pub(crate) fn hit_write_before(&self) -> Option<FailPointEffect> {
         take(&self.writes, |point| point.hit.code.is_some())
     }
 
     /// The effect after a retryable write that was made now.
-    pub(crate) fn hit_write_after(&self) -> Option<Hit> {
+    pub(crate) fn hit_write_after(&self) -> Option<FailPointEffect> {
         take(&self.writes, |point| point.hit.code.is_none())
     }
 
@@ -141,7 +141,7 @@ impl FailPoints {
 
 impl FailCommand {
     /// A fail point with this effect on every command.
-    fn of(hit: Hit) -> Self {
+    fn of(hit: FailPointEffect) -> Self {
         Self { commands: Vec::new(), app_name: None, skip: 0, times: None, hit }
     }
 
@@ -151,7 +151,7 @@ impl FailCommand {
 }
 
 /// Counts one more command that the fail point is about, and returns the effect on it.
-fn take(on: &Mutex<Option<FailCommand>>, is_meant: impl Fn(&FailCommand) -> bool) -> Option<Hit> {
+fn take(on: &Mutex<Option<FailCommand>>, is_meant: impl Fn(&FailCommand) -> bool) -> Option<FailPointEffect> {
     let mut on = on.lock().unwrap_or_else(PoisonError::into_inner);
     let point = on.as_mut().filter(|point| is_meant(point))?;
     if point.skip > 0 {
@@ -210,7 +210,9 @@ fn parse(points: &FailPoints, mut fields: Fields) -> Answer<Parsed<'_>> {
         // Drivers' tests name commands here as well.
         IN_GET_MORE => FailCommand { commands: vec!["getMore".to_owned()], ..parse_data(&name, data)? },
         "onPrimaryTransactionalWrite" => parse_write_data(data)?,
-        "maxTimeAlwaysTimeOut" => FailCommand::of(Hit { code: Some(codes::MAX_TIME_EXPIRED), ..Hit::default() }),
+        "maxTimeAlwaysTimeOut" => {
+            FailCommand::of(FailPointEffect { code: Some(codes::MAX_TIME_EXPIRED), ..FailPointEffect::default() })
+        }
         _ => parse_data(&name, data)?,
     };
     (point.skip, point.times, point.hit.by) = (skip, times, name);
@@ -223,7 +225,7 @@ fn parse_write_data(data: Document) -> Answer<FailCommand> {
     let code = data.number("failBeforeCommitExceptionCode")?.and_then(|code| i32::try_from(code).ok());
     let close = data.flag("closeConnection")?.unwrap_or(true);
     data.finish()?;
-    Ok(FailCommand::of(Hit { close, code, ..Hit::default() }))
+    Ok(FailCommand::of(FailPointEffect { close, code, ..FailPointEffect::default() }))
 }
 
 fn parse_data(name: &str, data: Document) -> Answer<FailCommand> {
@@ -233,7 +235,7 @@ fn parse_data(name: &str, data: Document) -> Answer<FailCommand> {
     let blocks = data.flag("blockConnection")?.unwrap_or(false);
     let block_ms = data.natural("blockTimeMS")?.unwrap_or(0);
     let code = data.number("errorCode")?.and_then(|code| i32::try_from(code).ok());
-    let hit = Hit {
+    let hit = FailPointEffect {
         block: blocks.then(|| Duration::from_millis(block_ms).min(LONGEST_BLOCK)),
         close: data.flag("closeConnection")?.unwrap_or(false),
         code,

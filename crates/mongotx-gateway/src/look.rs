@@ -12,7 +12,7 @@ use mongotx::{TxId, Wait};
 
 use crate::{
     activity::{
-        Doing, Who, shape,
+        ClientIdentity, ConnectionActivity, shape,
         transactions::{OpenTransaction, Statement},
     },
     session::Lsid,
@@ -21,7 +21,7 @@ use crate::{
 
 /// Filter and limit of the operations that a caller asks for.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Wanted<'a> {
+pub(crate) struct OperationFilter<'a> {
     /// Digest of the user whose operations are wanted. `None`: those of all users.
     pub(crate) user: Option<&'a [u8]>,
     /// True if connections on which no command runs are wanted, too.
@@ -36,7 +36,7 @@ pub(crate) struct Wanted<'a> {
 #[derive(Clone, Debug)]
 pub(crate) struct Operation {
     pub(crate) kind: Kind,
-    pub(crate) who: Arc<Who>,
+    pub(crate) who: Arc<ClientIdentity>,
     /// The command that runs, or that was the last one of a transaction.
     pub(crate) statement: Statement,
     /// Time that the command has been running; without a command, time that the transaction, or the
@@ -77,13 +77,14 @@ impl Transaction {
 
 /// The operations at this moment, at most so many. Looking delays others only by the time it takes
 /// to copy a few references.
-pub(crate) fn look(state: &State, wanted: Wanted<'_>) -> Vec<Operation> {
+pub(crate) fn look(state: &State, wanted: OperationFilter<'_>) -> Vec<Operation> {
     let now = Instant::now();
-    let is_wanted = |who: &Who| {
+    let is_wanted = |who: &ClientIdentity| {
         let digest = || who.user.as_ref().map(|user| user.digest()).unwrap_or_default();
         wanted.user.is_none_or(|user| digest() == user)
     };
-    let is_shown = |doing: &Doing| (wanted.idle_connections || doing.is_running()) && is_wanted(&doing.who());
+    let is_shown =
+        |doing: &ConnectionActivity| (wanted.idle_connections || doing.is_running()) && is_wanted(&doing.who());
     let connections = state.connections.some(wanted.most, is_shown);
     let mut all: Vec<Operation> =
         connections.iter().filter_map(|doing| on_connection(state, doing, wanted.idle_connections, now)).collect();
@@ -97,7 +98,7 @@ pub(crate) fn look(state: &State, wanted: Wanted<'_>) -> Vec<Operation> {
     all
 }
 
-fn on_connection(state: &State, doing: &Doing, idle_too: bool, now: Instant) -> Option<Operation> {
+fn on_connection(state: &State, doing: &ConnectionActivity, idle_too: bool, now: Instant) -> Option<Operation> {
     let who = doing.who();
     let Some(running) = doing.running() else {
         let lasts = now.saturating_duration_since(doing.since);

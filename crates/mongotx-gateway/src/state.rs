@@ -7,7 +7,7 @@ use std::{
 };
 
 use crate::{
-    activity::{Who, connection_of, connections::Connections, transactions::Transactions},
+    activity::{ClientIdentity, connection_of, connections::Connections, transactions::Transactions},
     clock::Clock,
     cursor::{CursorLimits, CursorTable},
     fail_points::FailPoints,
@@ -40,7 +40,7 @@ pub struct State {
 /// Result of an attempt to interrupt a command.
 pub(crate) enum Interrupted {
     /// The command runs in a session, which is being interrupted: its client.
-    Notified(Arc<Who>),
+    Notified(Arc<ClientIdentity>),
     /// The command cannot be interrupted.
     Cannot,
     /// The command is another user's.
@@ -107,7 +107,7 @@ impl State {
     }
 
     /// Interrupts a command that runs, by its number, as the end of its session would.
-    pub(crate) fn interrupt(&self, opid: i64, is_allowed: impl Fn(&Who) -> bool) -> Interrupted {
+    pub(crate) fn interrupt(&self, opid: i64, is_allowed: impl Fn(&ClientIdentity) -> bool) -> Interrupted {
         let Some(doing) = self.connections.find(connection_of(opid)) else { return Interrupted::NotHere };
         let Some(running) = doing.running().filter(|running| running.opid(doing.connection) == opid) else {
             return Interrupted::NotHere;

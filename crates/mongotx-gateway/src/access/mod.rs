@@ -35,7 +35,7 @@ pub(crate) use self::{
     needs::Access,
     role::Need,
     roster::Roster,
-    scram::{First, Refused},
+    scram::{ClientFirst, LoginRefused},
     user::User,
 };
 pub use self::{

@@ -19,7 +19,7 @@ const LONGEST_BYTES: usize = 4 * 1024;
 
 /// Reason why a login failed: for the log, never for the client.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Refused {
+pub(crate) enum LoginRefused {
     #[error("malformed message: {0}")]
     Malformed(&'static str),
     #[error("wrong password")]
@@ -30,7 +30,7 @@ pub(crate) enum Refused {
 
 /// The client's first message.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct First {
+pub(crate) struct ClientFirst {
     /// Name of the user that the client logs in as.
     pub(crate) user: String,
     /// GS2 header of the message: `n,,` or `y,,`.
@@ -50,27 +50,27 @@ pub(crate) struct Exchange {
     spoken: String,
 }
 
-impl First {
+impl ClientFirst {
     /// Reads step 1.
     ///
     /// # Errors
     /// A payload that is no such message, or that requests something unsupported: channel bindings,
     /// extensions, acting for another user.
-    pub(crate) fn parse(payload: &[u8]) -> Result<Self, Refused> {
+    pub(crate) fn parse(payload: &[u8]) -> Result<Self, LoginRefused> {
         let text = text(payload)?;
         let (header, bare) = match text.get(..3) {
             Some(header @ ("n,," | "y,,")) => (header, &text[3..]),
-            _ if text.starts_with("p=") => return Err(Refused::Malformed("channel bindings are not supported")),
-            _ => return Err(Refused::Malformed("the header is not 'n,,'")),
+            _ if text.starts_with("p=") => return Err(LoginRefused::Malformed("channel bindings are not supported")),
+            _ => return Err(LoginRefused::Malformed("the header is not 'n,,'")),
         };
         let mut fields = bare.split(',');
         let user = fields.next().and_then(|field| field.strip_prefix("n="));
-        let user = user.ok_or(Refused::Malformed("there is no name"))?;
+        let user = user.ok_or(LoginRefused::Malformed("there is no name"))?;
         let nonce = fields.next().and_then(|field| field.strip_prefix("r="));
         let nonce = nonce.filter(|nonce| !nonce.is_empty() && nonce.bytes().all(|byte| byte.is_ascii_graphic()));
-        let nonce = nonce.ok_or(Refused::Malformed("there is no nonce"))?;
+        let nonce = nonce.ok_or(LoginRefused::Malformed("there is no nonce"))?;
         if fields.next().is_some() {
-            return Err(Refused::Malformed("extensions are not supported"));
+            return Err(LoginRefused::Malformed("extensions are not supported"));
         }
         Ok(Self { user: unescape(user)?, header: header.to_owned(), nonce: nonce.to_owned(), bare: bare.to_owned() })
     }
@@ -91,50 +91,50 @@ impl Exchange {
     /// # Errors
     /// A payload that is no such message, does not belong to this exchange, or does not prove that
     /// the client knows the password.
-    pub(crate) fn finish(self, payload: &[u8]) -> Result<Vec<u8>, Refused> {
+    pub(crate) fn finish(self, payload: &[u8]) -> Result<Vec<u8>, LoginRefused> {
         let (without_proof, proof) =
-            text(payload)?.rsplit_once(",p=").ok_or(Refused::Malformed("there is no proof"))?;
-        let proof = BASE64_STANDARD.decode(proof).map_err(|_| Refused::Malformed("the proof is no base64"))?;
+            text(payload)?.rsplit_once(",p=").ok_or(LoginRefused::Malformed("there is no proof"))?;
+        let proof = BASE64_STANDARD.decode(proof).map_err(|_| LoginRefused::Malformed("the proof is no base64"))?;
         let expected = format!("c={},r={}", BASE64_STANDARD.encode(&self.header), self.nonce);
         if without_proof != expected {
-            return Err(Refused::Malformed("the nonce or the header is not that of this exchange"));
+            return Err(LoginRefused::Malformed("the nonce or the header is not that of this exchange"));
         }
         let spoken = format!("{},{without_proof}", self.spoken);
         let (mechanism, credential) = (self.mechanism, &self.credential);
         let signature = mechanism.hmac(&credential.stored_key, spoken.as_bytes());
         if proof.len() != signature.len() {
-            return Err(Refused::Malformed("the proof has not the length of a key"));
+            return Err(LoginRefused::Malformed("the proof has not the length of a key"));
         }
         let client_key: Vec<u8> = proof.iter().zip(&signature).map(|(one, other)| one ^ other).collect();
         if !bool::from(mechanism.hash(&client_key).ct_eq(&credential.stored_key)) {
-            return Err(Refused::Proof);
+            return Err(LoginRefused::Proof);
         }
         let signature = mechanism.hmac(&credential.server_key, spoken.as_bytes());
         Ok(format!("v={}", BASE64_STANDARD.encode(signature)).into_bytes())
     }
 }
 
-fn text(payload: &[u8]) -> Result<&str, Refused> {
+fn text(payload: &[u8]) -> Result<&str, LoginRefused> {
     if payload.len() > LONGEST_BYTES {
-        return Err(Refused::Malformed("it is too long"));
+        return Err(LoginRefused::Malformed("it is too long"));
     }
-    std::str::from_utf8(payload).map_err(|_| Refused::Malformed("it is no UTF-8"))
+    std::str::from_utf8(payload).map_err(|_| LoginRefused::Malformed("it is no UTF-8"))
 }
 
 /// `=2C` is a comma, `=3D` is `=`; no other `=` may be there.
-fn unescape(name: &str) -> Result<String, Refused> {
+fn unescape(name: &str) -> Result<String, LoginRefused> {
     let mut parts = name.split('=');
     let mut plain = parts.next().unwrap_or_default().to_owned();
     for part in parts {
         let (sign, rest) = match part.get(..2) {
             Some("2C") => (',', &part[2..]),
             Some("3D") => ('=', &part[2..]),
-            _ => return Err(Refused::Malformed("a '=' in the name that stands for nothing")),
+            _ => return Err(LoginRefused::Malformed("a '=' in the name that stands for nothing")),
         };
         plain.push(sign);
         plain.push_str(rest);
     }
-    if plain.is_empty() { Err(Refused::Malformed("the name is empty")) } else { Ok(plain) }
+    if plain.is_empty() { Err(LoginRefused::Malformed("the name is empty")) } else { Ok(plain) }
 }
 
 #[cfg(test)]
@@ -147,7 +147,7 @@ mod tests {
     fn the_rfcs_example_of_sha_1_is_followed() {
         let salt = BASE64_STANDARD.decode("QSXCR+Q6sek8bf92").unwrap();
         let credential = Credential::with_salt(Mechanism::ScramSha1, "pencil", salt, 4096);
-        let first = First::parse(b"n,,n=user,r=fyko+d2lbbFgONRv9qkxdawL").unwrap();
+        let first = ClientFirst::parse(b"n,,n=user,r=fyko+d2lbbFgONRv9qkxdawL").unwrap();
         let (exchange, answer) = first.answer(Mechanism::ScramSha1, credential, "3rfcNHYJY1ZVvWVs7j");
         let expected = "r=fyko+d2lbbFgONRv9qkxdawL3rfcNHYJY1ZVvWVs7j,s=QSXCR+Q6sek8bf92,i=4096";
         assert_eq!(String::from_utf8(answer).unwrap(), expected);
@@ -164,7 +164,7 @@ mod tests {
     fn sha_256() -> Exchange {
         let salt = BASE64_STANDARD.decode("W22ZaJ0SNY7soEsUEjb6gQ==").unwrap();
         let credential = Credential::with_salt(Mechanism::ScramSha256, "pencil", salt, 4096);
-        First::parse(FIRST).unwrap().answer(Mechanism::ScramSha256, credential, OURS).0
+        ClientFirst::parse(FIRST).unwrap().answer(Mechanism::ScramSha256, credential, OURS).0
     }
 
     #[test]
@@ -176,7 +176,7 @@ mod tests {
     #[test]
     fn what_proves_nothing_is_refused() {
         let finish = |message: &str| sha_256().finish(message.as_bytes()).unwrap_err();
-        assert_eq!(finish(&LAST.replace("p=d", "p=e")), Refused::Proof);
+        assert_eq!(finish(&LAST.replace("p=d", "p=e")), LoginRefused::Proof);
         for bad in [
             String::new(),
             LAST[..LAST.len() - 1].to_owned(),
@@ -188,12 +188,12 @@ mod tests {
             LAST.split(",p=").next().unwrap().to_owned(),
             "p=".to_owned(),
         ] {
-            assert!(matches!(finish(&bad), Refused::Malformed(_)), "{bad}");
+            assert!(matches!(finish(&bad), LoginRefused::Malformed(_)), "{bad}");
         }
         // Knowing how the fake credential is derived must not be enough to log in.
         let fake = Credential::fake(Mechanism::ScramSha256, b"secret", "user");
-        let (exchange, _) = First::parse(FIRST).unwrap().answer(Mechanism::ScramSha256, fake, OURS);
-        assert_eq!(exchange.finish(LAST.as_bytes()).unwrap_err(), Refused::Proof);
+        let (exchange, _) = ClientFirst::parse(FIRST).unwrap().answer(Mechanism::ScramSha256, fake, OURS);
+        assert_eq!(exchange.finish(LAST.as_bytes()).unwrap_err(), LoginRefused::Proof);
     }
 
     #[test]
@@ -217,10 +217,10 @@ mod tests {
             "n,,r=x,n=a",
             "n,,n=a,r=é",
         ] {
-            assert!(First::parse(bad.as_bytes()).is_err(), "{bad}");
+            assert!(ClientFirst::parse(bad.as_bytes()).is_err(), "{bad}");
         }
-        assert!(First::parse(&[0xff, 0xfe]).is_err());
-        assert!(First::parse(format!("n,,n=a,r={}", "x".repeat(5000)).as_bytes()).is_err());
-        assert_eq!(First::parse(b"y,,n=a=2Cb=3D,r=x").unwrap().user, "a,b=");
+        assert!(ClientFirst::parse(&[0xff, 0xfe]).is_err());
+        assert!(ClientFirst::parse(format!("n,,n=a,r={}", "x".repeat(5000)).as_bytes()).is_err());
+        assert_eq!(ClientFirst::parse(b"y,,n=a=2Cb=3D,r=x").unwrap().user, "a,b=");
     }
 }

@@ -64,7 +64,7 @@ pub struct Users {
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Stored {
+struct StoredUsers {
     #[serde(with = "super::base64_text")]
     secret: Vec<u8>,
     users: Vec<StoredUser>,
@@ -115,7 +115,7 @@ impl Users {
 
     /// Reads the content of a file.
     fn parse(text: &str) -> Result<Self, String> {
-        let stored: Stored = serde_json::from_str(text).map_err(|error| error.to_string())?;
+        let stored: StoredUsers = serde_json::from_str(text).map_err(|error| error.to_string())?;
         if stored.secret.len() != SECRET_BYTES {
             return Err(format!("secret: {} bytes where {SECRET_BYTES} are needed", stored.secret.len()));
         }
@@ -203,7 +203,7 @@ impl Users {
             sha_1: user.sha_1.clone(),
             sha_256: user.sha_256.clone(),
         });
-        let stored = Stored { secret: self.secret.clone(), users: users.collect() };
+        let stored = StoredUsers { secret: self.secret.clone(), users: users.collect() };
         serde_json::to_string_pretty(&stored).map(|text| text + "\n")
     }
 

@@ -5,42 +5,46 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use super::Doing;
+use super::ConnectionActivity;
 
 /// The connections by their numbers.
 #[derive(Debug, Default)]
-pub(crate) struct Connections(Mutex<BTreeMap<i64, Arc<Doing>>>);
+pub(crate) struct Connections(Mutex<BTreeMap<i64, Arc<ConnectionActivity>>>);
 
 /// A connection is in the table as long as this lives.
 #[derive(Debug)]
-pub(crate) struct Listed {
+pub(crate) struct ListedConnection {
     connections: Arc<Connections>,
     number: i64,
 }
 
-impl Drop for Listed {
+impl Drop for ListedConnection {
     fn drop(&mut self) {
         self.connections.locked().remove(&self.number);
     }
 }
 
 impl Connections {
-    pub(crate) fn list(self: &Arc<Self>, doing: &Arc<Doing>) -> Listed {
+    pub(crate) fn list(self: &Arc<Self>, doing: &Arc<ConnectionActivity>) -> ListedConnection {
         self.locked().insert(doing.connection, Arc::clone(doing));
-        Listed { connections: Arc::clone(self), number: doing.connection }
+        ListedConnection { connections: Arc::clone(self), number: doing.connection }
     }
 
     /// The connections that are wanted, the oldest first, at most `most`.
-    pub(crate) fn some(&self, most: usize, is_wanted: impl Fn(&Doing) -> bool) -> Vec<Arc<Doing>> {
+    pub(crate) fn some(
+        &self,
+        most: usize,
+        is_wanted: impl Fn(&ConnectionActivity) -> bool,
+    ) -> Vec<Arc<ConnectionActivity>> {
         self.locked().values().filter(|doing| is_wanted(doing)).take(most).cloned().collect()
     }
 
     /// The connection of this number.
-    pub(crate) fn find(&self, number: i64) -> Option<Arc<Doing>> {
+    pub(crate) fn find(&self, number: i64) -> Option<Arc<ConnectionActivity>> {
         self.locked().get(&number).cloned()
     }
 
-    fn locked(&self) -> MutexGuard<'_, BTreeMap<i64, Arc<Doing>>> {
+    fn locked(&self) -> MutexGuard<'_, BTreeMap<i64, Arc<ConnectionActivity>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

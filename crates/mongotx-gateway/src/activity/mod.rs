@@ -34,7 +34,7 @@ const COMMANDS: i64 = 1 << 20;
 
 /// A client, as far as it is known.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Who {
+pub(crate) struct ClientIdentity {
     /// Number of the connection, unique in this gateway.
     pub(crate) connection: i64,
     /// Network address of the client.
@@ -48,7 +48,7 @@ pub(crate) struct Who {
 }
 
 /// Prints the client, as in `ann@admin, application "shop", 10.0.0.7:51234`.
-impl fmt::Display for Who {
+impl fmt::Display for ClientIdentity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(user) = &self.user {
             write!(f, "{user}, ")?;
@@ -60,7 +60,7 @@ impl fmt::Display for Who {
     }
 }
 
-impl Who {
+impl ClientIdentity {
     /// Takes the client's description of itself from its first message.
     pub(crate) fn says(&mut self, metadata: &Document) {
         let text = |of: &str, field: &str| {
@@ -77,11 +77,11 @@ impl Who {
 
 /// Activity of one connection.
 #[derive(Debug)]
-pub(crate) struct Doing {
+pub(crate) struct ConnectionActivity {
     pub(crate) connection: i64,
     pub(crate) since: Instant,
-    who: Mutex<Arc<Who>>,
-    running: Mutex<Option<Running>>,
+    who: Mutex<Arc<ClientIdentity>>,
+    running: Mutex<Option<RunningCommand>>,
     begun: AtomicU32,
     /// Shows for which transaction the running command waits.
     pub(crate) watch: Watch,
@@ -89,7 +89,7 @@ pub(crate) struct Doing {
 
 /// A command that is running.
 #[derive(Clone, Debug)]
-pub(crate) struct Running {
+pub(crate) struct RunningCommand {
     pub(crate) request: Arc<Request>,
     pub(crate) since: Instant,
     /// Number of the command among those of its connection.
@@ -97,17 +97,17 @@ pub(crate) struct Running {
 }
 
 /// A command is shown as running as long as this lives.
-pub(crate) struct Shown<'a>(&'a Doing);
+pub(crate) struct ShownCommand<'a>(&'a ConnectionActivity);
 
-impl Drop for Shown<'_> {
+impl Drop for ShownCommand<'_> {
     fn drop(&mut self) {
         *locked(&self.0.running) = None;
     }
 }
 
-impl Doing {
+impl ConnectionActivity {
     pub(crate) fn new(connection: i64, host: String) -> Self {
-        let who = Who { connection, host, ..Who::default() };
+        let who = ClientIdentity { connection, host, ..ClientIdentity::default() };
         Self {
             connection,
             since: Instant::now(),
@@ -119,20 +119,20 @@ impl Doing {
     }
 
     /// The client and its user.
-    pub(crate) fn who(&self) -> Arc<Who> {
+    pub(crate) fn who(&self) -> Arc<ClientIdentity> {
         Arc::clone(&locked(&self.who))
     }
 
     /// Changes the description of the client, of which more or something else is known.
-    pub(crate) fn change_who(&self, change: impl FnOnce(&mut Who)) {
+    pub(crate) fn change_who(&self, change: impl FnOnce(&mut ClientIdentity)) {
         change(Arc::make_mut(&mut locked(&self.who)));
     }
 
     /// Shows a command as running until the returned value is dropped.
-    pub(crate) fn runs(&self, request: &Arc<Request>, since: Instant) -> Shown<'_> {
+    pub(crate) fn runs(&self, request: &Arc<Request>, since: Instant) -> ShownCommand<'_> {
         let number = self.begun.fetch_add(1, Relaxed);
-        *locked(&self.running) = Some(Running { request: Arc::clone(request), since, number });
-        Shown(self)
+        *locked(&self.running) = Some(RunningCommand { request: Arc::clone(request), since, number });
+        ShownCommand(self)
     }
 
     /// Returns true if a command runs now.
@@ -141,12 +141,12 @@ impl Doing {
     }
 
     /// The command that runs now.
-    pub(crate) fn running(&self) -> Option<Running> {
+    pub(crate) fn running(&self) -> Option<RunningCommand> {
         locked(&self.running).clone()
     }
 }
 
-impl Running {
+impl RunningCommand {
     /// The number of the command at this gateway (`opid`). It is used again after a million
     /// commands of the same connection.
     pub(crate) fn opid(&self, connection: i64) -> i64 {
@@ -173,7 +173,7 @@ mod tests {
 
     #[test]
     fn a_command_is_shown_as_long_as_it_runs() {
-        let doing = Doing::new(7, "here".to_owned());
+        let doing = ConnectionActivity::new(7, "here".to_owned());
         let request = Arc::new(Request::of(&doc! {"ping": 1, "$db": "d"}).unwrap());
         let shown = doing.runs(&request, Instant::now());
         let opid = doing.running().unwrap().opid(7);
@@ -186,7 +186,7 @@ mod tests {
 
     #[test]
     fn a_client_is_named_by_what_is_known_of_it() {
-        let mut who = Who { host: "10.0.0.7:5".to_owned(), ..Who::default() };
+        let mut who = ClientIdentity { host: "10.0.0.7:5".to_owned(), ..ClientIdentity::default() };
         assert_eq!(who.to_string(), "10.0.0.7:5");
         who.says(&doc! {"application": {"name": "sh\"op"}, "driver": {"name": "d", "version": "1.2"}});
         who.user = Some(UserName { database: "admin".to_owned(), name: "ann".to_owned() });

@@ -38,13 +38,13 @@ const DIRECTIONS: [&str; 7] = ["sort", "projection", "fields", "hint", "key", "$
 const NAMES: [&str; 2] = ["collection", "key"];
 
 /// The fields that may still be added to the shape.
-struct Room {
+struct FieldsLeft {
     fields: usize,
 }
 
 /// The shape of a command.
 pub(crate) fn of(request: &Request) -> Document {
-    let mut room = Room { fields: MOST_FIELDS };
+    let mut room = FieldsLeft { fields: MOST_FIELDS };
     let mut shape = Document::new();
     let mut fields = request.body().iter().map_while(Result::ok);
     if let Some((name, value)) = fields.next() {
@@ -93,7 +93,7 @@ pub(crate) fn namespace(request: &Request) -> String {
     }
 }
 
-impl Room {
+impl FieldsLeft {
     /// Room for one more field. Without it, that is noted in the shape.
     fn take(&mut self, shape: &mut Document) -> bool {
         match self.fields.checked_sub(1) {
@@ -114,7 +114,7 @@ fn is_data(name: &str) -> bool {
     ["documents", "payload"].contains(&name)
 }
 
-fn value_shape(name: &str, value: RawBsonRef<'_>, depth: usize, room: &mut Room) -> Bson {
+fn value_shape(name: &str, value: RawBsonRef<'_>, depth: usize, room: &mut FieldsLeft) -> Bson {
     let directs = DIRECTIONS.contains(&name);
     match value {
         _ if is_data(name) => typed(value),
@@ -140,7 +140,7 @@ fn value_shape(name: &str, value: RawBsonRef<'_>, depth: usize, room: &mut Room)
     }
 }
 
-fn document(raw: &RawDocument, directs: bool, depth: usize, room: &mut Room) -> Document {
+fn document(raw: &RawDocument, directs: bool, depth: usize, room: &mut FieldsLeft) -> Document {
     let mut shape = Document::new();
     for (name, value) in raw.iter().map_while(Result::ok) {
         if !room.take(&mut shape) {

@@ -10,7 +10,7 @@ use std::{
 
 use mongotx::TxId;
 
-use super::{Doing, Who, locked, shape};
+use super::{ClientIdentity, ConnectionActivity, locked, shape};
 use crate::request::Request;
 
 /// Size in bytes up to which a statement is kept to be shown; of a larger one only its name and
@@ -32,9 +32,9 @@ pub(crate) struct OpenTransaction {
 
 #[derive(Debug)]
 struct State {
-    who: Arc<Who>,
+    who: Arc<ClientIdentity>,
     /// The connection on which a statement runs.
-    doing: Option<Arc<Doing>>,
+    doing: Option<Arc<ConnectionActivity>>,
     /// The last statement, or the one that runs.
     statement: Statement,
     id: Option<TxId>,
@@ -81,7 +81,7 @@ impl Statement {
 /// A copy of what is known of an open transaction.
 #[derive(Clone, Debug)]
 pub(crate) struct Snapshot {
-    pub(crate) who: Arc<Who>,
+    pub(crate) who: Arc<ClientIdentity>,
     pub(crate) statement: Statement,
     pub(crate) id: Option<TxId>,
     pub(crate) runs: bool,
@@ -156,19 +156,19 @@ impl Transactions {
 }
 
 impl OpenTransaction {
-    pub(crate) fn new(known: &Arc<Transactions>, session: String, number: i64, who: Arc<Who>) -> Arc<Self> {
+    pub(crate) fn new(known: &Arc<Transactions>, session: String, number: i64, who: Arc<ClientIdentity>) -> Arc<Self> {
         let state = State { who, doing: None, statement: Statement::None, id: None };
         Arc::new(Self { session, number, since: Instant::now(), state: Mutex::new(state), known: Arc::clone(known) })
     }
 
     /// Notes that a statement runs, until the returned value is dropped.
-    pub(crate) fn runs(self: &Arc<Self>, doing: &Arc<Doing>, request: &Arc<Request>) -> Runs {
+    pub(crate) fn runs(self: &Arc<Self>, doing: &Arc<ConnectionActivity>, request: &Arc<Request>) -> RunningStatement {
         let mut state = locked(&self.state);
         state.who = doing.who();
         state.doing = Some(Arc::clone(doing));
         state.statement = Statement::of(request);
         drop(state);
-        Runs(Arc::clone(self))
+        RunningStatement(Arc::clone(self))
     }
 
     /// Notes the id under which the store knows the transaction.
@@ -206,9 +206,9 @@ impl Drop for OpenTransaction {
 }
 
 /// A statement runs as long as this lives.
-pub(crate) struct Runs(Arc<OpenTransaction>);
+pub(crate) struct RunningStatement(Arc<OpenTransaction>);
 
-impl Drop for Runs {
+impl Drop for RunningStatement {
     fn drop(&mut self) {
         locked(&self.0.state).doing = None;
     }
@@ -242,7 +242,7 @@ mod tests {
     fn the_last_statement_is_shown_without_its_values_and_large_ones_by_name() {
         let known = Arc::<Transactions>::default();
         let open = OpenTransaction::new(&known, "s".to_owned(), 3, Arc::default());
-        let doing = Arc::new(Doing::new(1, "here".to_owned()));
+        let doing = Arc::new(ConnectionActivity::new(1, "here".to_owned()));
         let runs = open.runs(&doing, &request(doc! {"find": "c", "filter": {"a": 42}, "$db": "d"}));
         assert!(open.now().runs);
         drop(runs);

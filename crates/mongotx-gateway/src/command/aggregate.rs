@@ -5,19 +5,19 @@ use futures_util::{FutureExt, future::BoxFuture};
 use mongotx::{Aggregate, Collection, Database, Namespace, Verbosity};
 
 use super::{
-    change_stream::{self, Wanted},
+    change_stream::{self, ChangeStreamRequest},
     current_op, local_sessions,
     parts::{
         body::Body,
         call::{Call, within},
-        first_batch::First,
+        first_batch::FirstBatch,
         plan::{answer, check_level},
         read_concern::ReadLevel,
     },
 };
 use crate::{
     api::ApiParameters,
-    cursor::Open,
+    cursor::OpenCursor,
     failure::{Answer, Failure, codes},
     fields::{Fields, as_number},
 };
@@ -34,7 +34,7 @@ pub(super) struct Pipeline {
     variables: Option<Document>,
     allow_disk_use: bool,
     explain: bool,
-    first: First,
+    first: FirstBatch,
 }
 
 impl Pipeline {
@@ -54,7 +54,7 @@ impl Pipeline {
             variables: fields.filled("let")?,
             allow_disk_use: fields.flag("allowDiskUse")?.unwrap_or(true),
             explain,
-            first: First::of_cursor("aggregate", cursor)?,
+            first: FirstBatch::of_cursor("aggregate", cursor)?,
         };
         // Heeded before the handler runs.
         fields.safe_flag("bypassDocumentValidation")?;
@@ -161,7 +161,7 @@ pub(super) async fn answer_aggregate(call: &mut Call<'_>) -> Answer<Body> {
     let of_database = matches!(source, Source::Database(_));
     if change_stream::is_one(&pipeline.stages) {
         let Pipeline { stages, collation, variables, explain, first, .. } = pipeline;
-        let wanted = Wanted { stages, collation, variables, explain, first };
+        let wanted = ChangeStreamRequest { stages, collation, variables, explain, first };
         return change_stream::open(call, namespace, of_database, wanted).boxed().await;
     }
     local_sessions::put(call, of_database, &mut pipeline.stages)?;
@@ -174,7 +174,7 @@ pub(super) async fn answer_aggregate(call: &mut Call<'_>) -> Answer<Body> {
     }
     let action = pipeline.options(source.action(&pipeline));
     let cursor = within!(call, action.with_type::<RawDocumentBuf>()).await?;
-    call.first_batch(namespace, Open::of_query(cursor, 0), pipeline.first).await
+    call.first_batch(namespace, OpenCursor::of_query(cursor, 0), pipeline.first).await
 }
 
 /// Answers the command with its option `explain`.

@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 use bson::{Bson, Document, Timestamp, rawdoc};
 use mongotx::Namespace;
 
-use super::parts::{body::Body, call::Call, first_batch::First, read_concern::ReadLevel};
+use super::parts::{body::Body, call::Call, first_batch::FirstBatch, read_concern::ReadLevel};
 use crate::{
     changes::{ChangeStream, Delivery, Image, Scope, Sources, Start, StreamOptions, Token},
-    cursor::{FIRST_BATCH, Open, Owner},
+    cursor::{FIRST_BATCH, OpenCursor, Owner},
     failure::{Answer, Failure, codes},
     fields::Fields,
 };
@@ -64,12 +64,12 @@ const OTHER_STAGES: [&str; 29] = [
 const INTERNAL: [&str; 3] = ["admin", "config", "local"];
 
 /// Arguments of an `aggregate` that opens a change stream.
-pub(super) struct Wanted {
+pub(super) struct ChangeStreamRequest {
     pub(super) stages: Vec<Document>,
     pub(super) collation: Option<Document>,
     pub(super) variables: Option<Document>,
     pub(super) explain: bool,
-    pub(super) first: First,
+    pub(super) first: FirstBatch,
 }
 
 /// Returns true if the pipeline opens a stream.
@@ -79,9 +79,14 @@ pub(super) fn is_one(stages: &[Document]) -> bool {
 
 /// Opens a stream. `namespace`: as the command names it; `is_database`: the command names no
 /// collection.
-pub(super) async fn open(call: &Call<'_>, namespace: Namespace, is_database: bool, wanted: Wanted) -> Answer<Body> {
+pub(super) async fn open(
+    call: &Call<'_>,
+    namespace: Namespace,
+    is_database: bool,
+    wanted: ChangeStreamRequest,
+) -> Answer<Body> {
     check(call, &wanted)?;
-    let Wanted { mut stages, collation, variables, first, .. } = wanted;
+    let ChangeStreamRequest { mut stages, collation, variables, first, .. } = wanted;
     let mut options = stages.remove(0);
     let options = match options.remove(STAGE) {
         Some(Bson::Document(of)) if options.is_empty() => of,
@@ -106,7 +111,7 @@ pub(super) async fn open(call: &Call<'_>, namespace: Namespace, is_database: boo
         false => {
             let (user, lsid) = (call.user_digest().to_vec(), call.mode.lsid().cloned());
             let owner = Owner { namespace: namespace.clone(), user, lsid, number: None, api: call.generic.api };
-            call.context.tx.cursors.add(owner, Open::of_changes(stream), first.expires, Instant::now())?
+            call.context.tx.cursors.add(owner, OpenCursor::of_changes(stream), first.expires, Instant::now())?
         }
     };
     Ok(answer("firstBatch", delivery, id, &namespace))
@@ -131,7 +136,7 @@ pub(super) async fn more(
         cursors.kill(id);
         0
     } else {
-        cursors.give_back(id, Open::of_changes(*stream), Instant::now());
+        cursors.give_back(id, OpenCursor::of_changes(*stream), Instant::now());
         id
     };
     Ok(answer("nextBatch", delivery, id, &namespace))
@@ -156,7 +161,7 @@ fn answer(name: &str, delivery: Delivery, id: i64, namespace: &Namespace) -> Bod
     Body::of_cursor(cursor, None)
 }
 
-fn check(call: &Call<'_>, wanted: &Wanted) -> Answer<()> {
+fn check(call: &Call<'_>, wanted: &ChangeStreamRequest) -> Answer<()> {
     if call.is_in_transaction() {
         let message = "$changeStream cannot be used in a transaction";
         return Err(Failure::new(codes::NOT_IN_TRANSACTION, message));

@@ -7,11 +7,11 @@ use mongotx::{Namespace, is_own_collection};
 use super::parts::{
     body::Body,
     call::{Call, namespace_of},
-    first_batch::First,
+    first_batch::FirstBatch,
     lists::{describe, everything, to_raw},
 };
 use crate::{
-    cursor::Open,
+    cursor::OpenCursor,
     failure::{Answer, Failure, codes},
     fields::{Fields, type_name},
 };
@@ -131,7 +131,7 @@ pub(super) async fn list(call: &mut Call<'_>) -> Answer<Body> {
     let mut fields = call.fields("listCollections");
     let filter = fields.document("filter")?.unwrap_or_default();
     let name_only = fields.flag("nameOnly")?.unwrap_or(false);
-    let first = First::of_cursor("listCollections", fields.document("cursor")?)?;
+    let first = FirstBatch::of_cursor("listCollections", fields.document("cursor")?)?;
     fields.ignore(&["authorizedCollections"]);
     fields.finish()?;
     let database = call.context.client.database(call.db);
@@ -149,7 +149,7 @@ pub(super) async fn list(call: &mut Call<'_>) -> Answer<Body> {
         listed.push(to_raw(&info)?);
     }
     let namespace = command_namespace(call, "listCollections")?;
-    call.first_batch(namespace, Open::of_documents(listed), everything(first)).await
+    call.first_batch(namespace, OpenCursor::of_documents(listed), everything(first)).await
 }
 
 fn command_namespace(call: &Call<'_>, command: &str) -> Answer<Namespace> {

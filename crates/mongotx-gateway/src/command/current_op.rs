@@ -13,7 +13,7 @@ use crate::{
     context::Context,
     failure::{Answer, Failure, codes},
     fields::{Fields, type_name},
-    look::{Kind, Operation, Transaction, Wanted, look},
+    look::{Kind, Operation, OperationFilter, Transaction, look},
     session::Lsid,
 };
 
@@ -97,7 +97,7 @@ fn documents(operations: Vec<Bson>) -> Document {
 fn operations(call: &Call<'_>, asked: CurrentOpOptions) -> Vec<Bson> {
     let CurrentOpOptions { sees_all, idle_connections, idle_transactions } = asked;
     let user = (!sees_all).then(|| call.user_digest()).filter(|user| !user.is_empty());
-    let found = look(&call.context.tx, Wanted { user, idle_connections, idle_transactions, most: MOST });
+    let found = look(&call.context.tx, OperationFilter { user, idle_connections, idle_transactions, most: MOST });
     let (mut shown, mut bytes) = (Vec::new(), 0);
     for operation in &found {
         let described = describe(call.context, operation);

@@ -5,7 +5,7 @@ use bson::{Bson, Document};
 use mongotx::{Namespace, WriteModel};
 
 use super::parts::{
-    body::Made,
+    body::HandlerReply,
     call::{Call, within},
     statements::Statement,
     write_command::{ListedStatement, answer_statements},
@@ -14,7 +14,7 @@ use super::parts::{
 use crate::{
     failure::{Answer, Failure, codes},
     fields::Fields,
-    session::retry::Done,
+    session::retry::StatementResult,
 };
 
 /// One statement of a `delete`: what to remove, and how.
@@ -96,13 +96,13 @@ impl Statement for DeleteStatement {
         match self.send(call, namespace).await {
             Err(error) => tally.refused(call, n, &error),
             Ok(count) => {
-                tally.done(call, n, Done::Count(count));
+                tally.done(call, n, StatementResult::Count(count));
                 Ok(true)
             }
         }
     }
 }
 
-pub(super) async fn answer_delete(call: &mut Call<'_>) -> Answer<Made> {
+pub(super) async fn answer_delete(call: &mut Call<'_>) -> Answer<HandlerReply> {
     answer_statements::<DeleteStatement>(call).await
 }

@@ -9,14 +9,14 @@ use mongotx::{Client, ErrorKind, TxId};
 
 use super::parts::{
     body::Body,
-    recovery::{self, Seal},
+    recovery::{self, TokenSeal},
     write_concern::WriteConcern,
 };
 use crate::{
     failure::{Answer, Failure, codes},
     fields::Fields,
     session::{
-        entry::Work,
+        entry::SessionWork,
         info::Mode,
         machine::{End, Event, State, Step},
     },
@@ -29,7 +29,7 @@ const PAUSE: Duration = Duration::from_millis(500);
 pub(super) struct Ending<'a> {
     pub(super) client: &'a Client,
     pub(super) number: i64,
-    pub(super) seal: Seal<'a>,
+    pub(super) seal: TokenSeal<'a>,
     pub(super) concern: Option<&'a WriteConcern>,
     /// True if the driver sends recovery tokens, as it does if it sees a router.
     pub(super) has_tokens: bool,
@@ -49,13 +49,13 @@ impl Ending<'_> {
 /// Reads the command's own fields, and ends nothing.
 pub(super) fn check(mut fields: Fields) -> Answer<()> {
     if let Some(token) = fields.document("recoveryToken")? {
-        recovery::parse_token(&token, &Seal::NONE)?;
+        recovery::parse_token(&token, &TokenSeal::NONE)?;
     }
     fields.finish()
 }
 
 /// `commitTransaction`. Repeated, it answers the same for ever.
-pub(super) async fn commit(work: &mut Work, mut ending: Ending<'_>) -> Answer<Body> {
+pub(super) async fn commit(work: &mut SessionWork, mut ending: Ending<'_>) -> Answer<Body> {
     let token = ending.token()?;
     let Ending { client, number, concern, has_tokens, fields, .. } = ending;
     fields.finish()?;
@@ -99,11 +99,11 @@ async fn unknown_here(number: i64) -> Failure {
 }
 
 /// Returns true if another gateway may have begun the transaction, as far as this one knows.
-fn is_unknown(work: &Work, number: i64) -> bool {
+fn is_unknown(work: &SessionWork, number: i64) -> bool {
     work.machine.newest() < number
 }
 
-async fn commit_open(work: &mut Work) -> Answer<()> {
+async fn commit_open(work: &mut SessionWork) -> Answer<()> {
     let Some(mut open) = work.open.take() else {
         work.machine.ended(End::Aborted);
         return Err(Failure::new(codes::NO_SUCH_TRANSACTION, "the transaction is not open any more").transient());
@@ -134,7 +134,7 @@ fn not_committed(reason: &Failure) -> Failure {
 }
 
 /// Finds out the outcome of a commit whose answer was lost.
-async fn learn(work: &mut Work, client: &Client, number: i64, id: Option<TxId>) -> Answer<()> {
+async fn learn(work: &mut SessionWork, client: &Client, number: i64, id: Option<TxId>) -> Answer<()> {
     let end = match id {
         Some(id) => recovery::settle(client, id).await?,
         None => End::InDoubt,
@@ -154,7 +154,7 @@ async fn learn(work: &mut Work, client: &Client, number: i64, id: Option<TxId>) 
 }
 
 /// Runs `abortTransaction`: rolls the transaction back.
-pub(super) async fn abort(work: &mut Work, mut ending: Ending<'_>) -> Answer<Body> {
+pub(super) async fn abort(work: &mut SessionWork, mut ending: Ending<'_>) -> Answer<Body> {
     let token = ending.token()?;
     let Ending { client, number, fields, .. } = ending;
     fields.finish()?;
@@ -175,7 +175,7 @@ pub(super) async fn abort(work: &mut Work, mut ending: Ending<'_>) -> Answer<Bod
 }
 
 /// Rolls back a transaction that is not open at this gateway, unless it is decided.
-async fn abort_known(work: &mut Work, client: &Client, number: i64, id: TxId) -> Answer<()> {
+async fn abort_known(work: &mut SessionWork, client: &Client, number: i64, id: TxId) -> Answer<()> {
     let end = recovery::settle(client, id).await?;
     work.machine.learnt(number, end);
     if work.machine.state() == State::Committed {

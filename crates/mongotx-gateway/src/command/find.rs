@@ -6,14 +6,14 @@ use mongotx::Verbosity;
 
 use super::{
     parts::{
-        body::Made,
+        body::HandlerReply,
         call::{Call, within},
-        first_batch::First,
+        first_batch::FirstBatch,
     },
     tailable,
 };
 use crate::{
-    cursor::Open,
+    cursor::OpenCursor,
     failure::{Answer, Failure, codes},
     fields::Fields,
 };
@@ -52,7 +52,7 @@ pub(super) struct Find {
     is_tailable: bool,
     return_key: bool,
     show_record_id: bool,
-    first: First,
+    first: FirstBatch,
 }
 
 impl Find {
@@ -72,7 +72,7 @@ impl Find {
             is_tailable: fields.flag("tailable")?.unwrap_or(false),
             return_key: fields.flag("returnKey")?.unwrap_or(false),
             show_record_id: fields.flag("showRecordId")?.unwrap_or(false),
-            first: First {
+            first: FirstBatch {
                 size: batch_size.map(|size| usize::try_from(size).unwrap_or(usize::MAX)),
                 is_only: fields.flag("singleBatch")?.unwrap_or(false),
                 expires: !fields.flag("noCursorTimeout")?.unwrap_or(false),
@@ -138,7 +138,7 @@ pub(super) fn plan<'a>(call: &'a mut Call<'_>, verbosity: Verbosity) -> BoxFutur
     .boxed()
 }
 
-pub(super) async fn answer_find(call: &mut Call<'_>) -> Answer<Made> {
+pub(super) async fn answer_find(call: &mut Call<'_>) -> Answer<HandlerReply> {
     let namespace = call.namespace()?;
     let written = call.body.contains_key("tailable").then(|| call.body.clone());
     let find = Find::parse(call.fields("FindCommandRequest"))?;
@@ -147,5 +147,5 @@ pub(super) async fn answer_find(call: &mut Call<'_>) -> Answer<Made> {
     }
     let collection = call.collection::<RawDocumentBuf>(&namespace);
     let cursor = within!(call, find.action(&collection)).await?;
-    call.first_batch(namespace, Open::of_query(cursor, find.limit), find.first).await.map(Made::from)
+    call.first_batch(namespace, OpenCursor::of_query(cursor, find.limit), find.first).await.map(HandlerReply::from)
 }

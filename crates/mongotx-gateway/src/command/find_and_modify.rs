@@ -5,7 +5,7 @@ use bson::{Bson, Document, doc};
 use mongotx::{Collection, Modified, Namespace, ReturnDocument};
 
 use super::parts::{
-    body::{Body, Made},
+    body::{Body, HandlerReply},
     call::{Call, within},
     modification::Update,
     writes::note_unknown,
@@ -13,7 +13,7 @@ use super::parts::{
 use crate::{
     failure::{Answer, Failure, codes},
     fields::Fields,
-    session::retry::Done,
+    session::retry::StatementResult,
 };
 
 /// Arguments of the command, without the collection.
@@ -149,7 +149,7 @@ impl FindAndModify {
     }
 }
 
-pub(super) async fn answer_find_and_modify(call: &mut Call<'_>) -> Answer<Made> {
+pub(super) async fn answer_find_and_modify(call: &mut Call<'_>) -> Answer<HandlerReply> {
     let namespace = call.namespace()?;
     if let Some(reply) = call.write_plainly(&namespace).await? {
         return Ok(reply.into());
@@ -157,8 +157,8 @@ pub(super) async fn answer_find_and_modify(call: &mut Call<'_>) -> Answer<Made> 
     let command = FindAndModify::parse(call.fields("findAndModify"))?;
     let before = call.retry.as_deref().and_then(|retry| retry.done(0));
     let (reply, concern_error) = match before {
-        Some(Done::Unknown(failure)) => return Err(failure),
-        Some(Done::Modify(mut reply)) => {
+        Some(StatementResult::Unknown(failure)) => return Err(failure),
+        Some(StatementResult::Modify(mut reply)) => {
             reply.insert("retriedStmtId", 0);
             (reply, call.missed_concern().await)
         }
@@ -177,7 +177,7 @@ async fn modified(
         Ok(done) => {
             let reply = command.reply(done);
             if let Some(retry) = call.retry.as_deref_mut() {
-                retry.note(0, Done::Modify(reply.clone()));
+                retry.note(0, StatementResult::Modify(reply.clone()));
             }
             Ok((reply, call.missed_concern().await))
         }

@@ -7,13 +7,13 @@ use bson::{Bson, rawdoc};
 use super::{
     change_stream,
     parts::{
-        body::{Body, Made},
+        body::{Body, HandlerReply},
         call::Call,
     },
-    tailable::{self, More},
+    tailable::{self, TailableGetMore},
 };
 use crate::{
-    cursor::Open,
+    cursor::OpenCursor,
     failure::{Answer, Failure, codes},
     fields::{Fields, type_name},
 };
@@ -45,7 +45,7 @@ impl GetMore {
     }
 }
 
-pub(super) async fn answer_get_more(call: &mut Call<'_>) -> Answer<Made> {
+pub(super) async fn answer_get_more(call: &mut Call<'_>) -> Answer<HandlerReply> {
     let fields = Fields::new("getMore", std::mem::take(&mut call.body));
     let GetMore { id, collection, size } = GetMore::parse(fields)?;
     let namespace = call.namespace_of(&collection.into())?;
@@ -56,17 +56,17 @@ pub(super) async fn answer_get_more(call: &mut Call<'_>) -> Answer<Made> {
         Ok(stream) => {
             let more = change_stream::more(call, id, namespace, size, stream).await;
             in_use.done();
-            return more.map(Made::from);
+            return more.map(HandlerReply::from);
         }
         Err(open) => *open,
     };
     let mut open = match open.into_server() {
         Ok(cursor) if cursor.awaits || !call.generic.says_limit => {
-            let more = tailable::more(call, More { id, namespace, size }, cursor).await;
+            let more = tailable::more(call, TailableGetMore { id, namespace, size }, cursor).await;
             in_use.done();
             return more;
         }
-        Ok(cursor) => Open::of_server(cursor),
+        Ok(cursor) => OpenCursor::of_server(cursor),
         Err(open) => *open,
     };
     if call.generic.says_limit {

@@ -4,13 +4,13 @@ use bson::{Bson, Document, doc};
 use mongotx::{Collection, IndexModel, Namespace};
 
 use super::parts::{
-    body::{Body, Made},
+    body::{Body, HandlerReply},
     call::Call,
-    first_batch::First,
+    first_batch::FirstBatch,
     lists::{describe, everything, to_raw},
 };
 use crate::{
-    cursor::Open,
+    cursor::OpenCursor,
     failure::{Answer, Failure, codes},
     fields::Fields,
 };
@@ -121,15 +121,15 @@ pub(super) async fn drop(call: &mut Call<'_>) -> Answer<Body> {
 
 /// `listIndexes`. Where none are to be mapped (views, collections that are not there) the server
 /// answers.
-pub(super) async fn list(call: &mut Call<'_>) -> Answer<Made> {
+pub(super) async fn list(call: &mut Call<'_>) -> Answer<HandlerReply> {
     let namespace = call.namespace()?;
     let indexes = call.collection::<Document>(&namespace).list_indexes().await?;
     if indexes.is_empty() {
-        return call.send_on().await.map(Made::Server);
+        return call.send_on().await.map(HandlerReply::Server);
     }
     let mut fields = call.fields("listIndexes");
-    let first = First::of_cursor("listIndexes", fields.document("cursor")?)?;
+    let first = FirstBatch::of_cursor("listIndexes", fields.document("cursor")?)?;
     fields.finish()?;
     let listed = indexes.iter().map(|index| to_raw(index.spec())).collect::<Answer<Vec<_>>>()?;
-    call.first_batch(namespace, Open::of_documents(listed), everything(first)).await.map(Made::Body)
+    call.first_batch(namespace, OpenCursor::of_documents(listed), everything(first)).await.map(HandlerReply::Body)
 }

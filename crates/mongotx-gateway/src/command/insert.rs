@@ -5,7 +5,7 @@ use bson::Document;
 use mongotx::{Error, Namespace, WriteModel};
 
 use super::parts::{
-    body::Made,
+    body::HandlerReply,
     call::{Call, within},
     statements::{self, Pace, run_first},
     writes::{Tally, check_count, note_unknown},
@@ -13,7 +13,7 @@ use super::parts::{
 use crate::{
     failure::{Answer, Failure},
     fields::Fields,
-    session::retry::Done,
+    session::retry::StatementResult,
 };
 
 /// Arguments of the command, without the collection.
@@ -36,7 +36,7 @@ impl Inserts {
     }
 }
 
-pub(super) async fn answer_insert(call: &mut Call<'_>) -> Answer<Made> {
+pub(super) async fn answer_insert(call: &mut Call<'_>) -> Answer<HandlerReply> {
     let namespace = call.namespace()?;
     if let Some(reply) = call.write_plainly(&namespace).await? {
         return Ok(reply.into());
@@ -45,7 +45,7 @@ pub(super) async fn answer_insert(call: &mut Call<'_>) -> Answer<Made> {
     let mut tally = Tally::new(is_ordered);
     let mut insertions: Vec<Insertion> = documents.into_iter().map(Insertion).collect();
     let Some(inserted) = insert_first(call, &namespace, &mut insertions, &mut tally).await? else {
-        return tally.finish(call).await.map(Made::Body);
+        return tally.finish(call).await.map(HandlerReply::Body);
     };
     let mut waiting = Vec::new();
     for (statement, Insertion(document)) in insertions.into_iter().enumerate().skip(inserted) {
@@ -56,7 +56,7 @@ pub(super) async fn answer_insert(call: &mut Call<'_>) -> Answer<Made> {
     if !waiting.is_empty() {
         insert(call, &namespace, waiting, is_ordered, &mut tally).await?;
     }
-    tally.finish(call).await.map(Made::Body)
+    tally.finish(call).await.map(HandlerReply::Body)
 }
 
 /// One document that an `insert` adds.
@@ -71,7 +71,7 @@ impl statements::Statement for Insertion {
         match call.collection::<Document>(namespace).insert_one(&self.0).await {
             Err(error) => tally.refused(call, n, &error),
             Ok(_) => {
-                tally.done(call, n, Done::Count(1));
+                tally.done(call, n, StatementResult::Count(1));
                 Ok(true)
             }
         }
@@ -117,7 +117,7 @@ async fn insert(
     let statements: Vec<usize> = waiting.iter().map(|(statement, _)| *statement).collect();
     let Err(error) = outcome else {
         for statement in statements {
-            tally.done(call, statement, Done::Count(1));
+            tally.done(call, statement, StatementResult::Count(1));
         }
         return Ok(());
     };
@@ -142,7 +142,7 @@ fn note_several(
         if let Some(refused) = refused.iter().find(|refused| refused.index == place) {
             tally.refused(call, *statement, &refused.error)?;
         } else if place < stop {
-            tally.done(call, *statement, Done::Count(1));
+            tally.done(call, *statement, StatementResult::Count(1));
         }
     }
     Ok(())

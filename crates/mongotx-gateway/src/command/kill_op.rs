@@ -7,7 +7,7 @@
 use bson::doc;
 
 use super::parts::{
-    body::{Body, Made},
+    body::{Body, HandlerReply},
     call::Call,
 };
 use crate::{
@@ -16,7 +16,7 @@ use crate::{
     state::Interrupted,
 };
 
-pub(super) async fn answer_kill_op(call: &mut Call<'_>) -> Answer<Made> {
+pub(super) async fn answer_kill_op(call: &mut Call<'_>) -> Answer<HandlerReply> {
     let whole = call.body.clone();
     let mut fields = call.fields("killOp");
     let opid = fields.number("op")?;
@@ -25,14 +25,14 @@ pub(super) async fn answer_kill_op(call: &mut Call<'_>) -> Answer<Made> {
     let is_root = call.user.is_none_or(User::is_root);
     let own = call.user.map(|user| &user.name);
     match call.context.tx.interrupt(opid, |who| is_root || who.user.as_ref() == own) {
-        Interrupted::Notified(_) => Body::of(&doc! {"info": "attempting to kill op"}).map(Made::from),
+        Interrupted::Notified(_) => Body::of(&doc! {"info": "attempting to kill op"}).map(HandlerReply::from),
         Interrupted::Cannot => {
             let message = "the command has no session, or is short: it cannot be interrupted";
             Err(Failure::new(codes::COMMAND_NOT_SUPPORTED, message))
         }
         Interrupted::NotHere if is_root => {
             call.body = whole;
-            Ok(Made::from(call.send_on().await?))
+            Ok(HandlerReply::from(call.send_on().await?))
         }
         Interrupted::NotHere | Interrupted::NotAllowed => {
             Err(Failure::new(codes::UNAUTHORIZED, "not authorized on admin to execute command killOp"))

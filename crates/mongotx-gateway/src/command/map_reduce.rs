@@ -37,20 +37,20 @@ pub(super) struct MapReduce {
     sort: Option<Document>,
     limit: Option<i64>,
     collation: Option<Document>,
-    out: Out,
+    out: ResultsTarget,
 }
 
 /// Destination of the results.
-enum Out {
+enum ResultsTarget {
     /// The reply of the command holds the results.
     Inline,
     /// The results are written to a collection of this name.
-    Into { how: How, db: Option<String>, collection: String },
+    Into { how: MergeMode, db: Option<String>, collection: String },
 }
 
 /// Treatment of the documents that the target collection has already.
 #[derive(Clone, Copy)]
-enum How {
+enum MergeMode {
     /// All documents of the collection are removed first.
     Replace,
     /// Documents with the key of a new result are replaced by it.
@@ -72,7 +72,7 @@ impl MapReduce {
             sort: fields.document("sort")?,
             limit: fields.number("limit")?,
             collation: fields.filled("collation")?,
-            out: Out::parse(fields.required("out", out)?)?,
+            out: ResultsTarget::parse(fields.required("out", out)?)?,
         };
         // The server heeds neither of the two any more; the third is heeded before the handler
         // runs.
@@ -111,11 +111,11 @@ fn finalize_stage(body: &str) -> Document {
     doc! {"$project": {"value": {"$function": {"body": body, "args": ["$_id", "$value"], "lang": "js"}}}}
 }
 
-impl Out {
+impl ResultsTarget {
     fn parse(out: Bson) -> Answer<Self> {
         let refused = |code, message: &str| Err(Failure::new(code, message));
         let mut out = match out {
-            Bson::String(collection) => return Ok(Self::Into { how: How::Replace, db: None, collection }),
+            Bson::String(collection) => return Ok(Self::Into { how: MergeMode::Replace, db: None, collection }),
             Bson::Document(out) => out,
             _ => return refused(codes::BAD_VALUE, "'out' must be either a string or an object"),
         };
@@ -126,7 +126,7 @@ impl Out {
                 _ => refused(codes::BAD_VALUE, "'inline' takes only numeric '1'"),
             };
         }
-        let hows = [("replace", How::Replace), ("merge", How::Merge), ("reduce", How::Reduce)];
+        let hows = [("replace", MergeMode::Replace), ("merge", MergeMode::Merge), ("reduce", MergeMode::Reduce)];
         let named = hows.into_iter().find_map(|(name, how)| Some((how, out.remove(name)?)));
         let Some((how, Bson::String(collection))) = named else {
             return refused(codes::BAD_VALUE, "'out' requires 'replace', 'merge' or 'reduce'");
@@ -178,9 +178,9 @@ impl Out {
         let Self::Into { how, db: other, collection } = self else { return None };
         let into = doc! {"db": other.as_deref().unwrap_or(db), "coll": collection};
         let (matched, variables): (Bson, Document) = match how {
-            How::Replace => return Some(doc! {"$out": into}),
-            How::Merge => ("replace".into(), doc! {}),
-            How::Reduce => {
+            MergeMode::Replace => return Some(doc! {"$out": into}),
+            MergeMode::Merge => ("replace".into(), doc! {}),
+            MergeMode::Reduce => {
                 let values = Bson::Array(vec!["$value".into(), "$$new.value".into()]);
                 let both = doc! {"body": reduce, "args": ["$_id", values], "lang": "js"};
                 let reduced = doc! {"$project": {"value": {"$function": both}}};
@@ -200,7 +200,7 @@ pub(super) async fn answer_map_reduce(call: &mut Call<'_>) -> Answer<Body> {
     let namespace = call.namespace()?;
     let asked = MapReduce::parse(call.fields("mapReduce"))?;
     asked.out.check(call)?;
-    if matches!(asked.out, Out::Inline) && call.generic.write.is_some() {
+    if matches!(asked.out, ResultsTarget::Inline) && call.generic.write.is_some() {
         return Err(Failure::new(codes::INVALID_OPTIONS, "Command does not support writeConcern"));
     }
     if describe(call, &namespace).await?.is_some_and(|info| info.get_str("type").is_ok_and(|kind| kind != "collection"))

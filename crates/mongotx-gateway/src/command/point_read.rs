@@ -15,7 +15,7 @@ use super::{
         call::namespace_of,
         generic::{IGNORED, is_plain},
     },
-    run::{Ends, within_limits},
+    run::{CommandEnds, within_limits},
 };
 use crate::{
     connection::Connection,
@@ -123,8 +123,11 @@ async fn find(
     let entry = lsid.map(|lsid| context.tx.sessions.get(&lsid, Instant::now())).transpose()?;
     let collection = context.client.database(&namespace.db).collection::<RawDocumentBuf>(&namespace.coll);
     let found = async { collection.find_by_id_raw(id).await.map_err(Failure::from) };
-    let ends =
-        Ends { time: None, interruption: entry.as_deref().map(SessionEntry::interruption), client: Some(connection) };
+    let ends = CommandEnds {
+        time: None,
+        interruption: entry.as_deref().map(SessionEntry::interruption),
+        client: Some(connection),
+    };
     let found = within_limits(ends, found).await.map_err(Failure::outside)?;
     let mut batch = RawArrayBuf::new();
     if let Some(found) = found {

@@ -17,7 +17,7 @@ use super::{
         writes::Tally,
     },
     point_read::{only_id, parse_lsid},
-    run::{Ends, begin_write, retryable_failure, within_limits},
+    run::{CommandEnds, begin_write, retryable_failure, within_limits},
 };
 use crate::{
     api::Api,
@@ -28,7 +28,7 @@ use crate::{
     options::RetryableWrites,
     reply::Reply,
     request::Request,
-    session::{info::Mode, retry::Done},
+    session::{info::Mode, retry::StatementResult},
 };
 
 /// A write of one document: the collection, the change, and the place of the command in its
@@ -139,17 +139,21 @@ impl<'a> Change<'a> {
         }
     }
 
-    async fn send(self, collection: &Collection<RawDocumentBuf>) -> mongotx::Result<Done> {
+    async fn send(self, collection: &Collection<RawDocumentBuf>) -> mongotx::Result<StatementResult> {
         Ok(match self {
             Self::Insert(document) => {
                 collection.insert_one_raw(document).await?;
-                Done::Count(1)
+                StatementResult::Count(1)
             }
             Self::Update(id, update) => {
                 let done = collection.update_by_id_raw(id, update).await?;
-                Done::Update { matched: done.matched_count, modified: done.modified_count, upserted: done.upserted_id }
+                StatementResult::Update {
+                    matched: done.matched_count,
+                    modified: done.modified_count,
+                    upserted: done.upserted_id,
+                }
             }
-            Self::Delete(id) => Done::Count(collection.delete_by_id_raw(id).await?),
+            Self::Delete(id) => StatementResult::Count(collection.delete_by_id_raw(id).await?),
         })
     }
 }
@@ -218,7 +222,7 @@ async fn in_session(
         made
     };
     let noted = connection.doing().watch.over(noted);
-    let made = within_limits(Ends { time: None, interruption, client: None }, noted).await;
+    let made = within_limits(CommandEnds { time: None, interruption, client: None }, noted).await;
     made.map_err(|failure| if is_retryable { retryable_failure(failure) } else { failure.outside() })
 }
 

@@ -12,9 +12,9 @@ use super::{
     aggregate, collections, count, current_op, delete, distinct, end_transaction, explain, fail_point, find,
     find_and_modify, get_more, hidden, indexes, insert, kill_cursors, kill_op, map_reduce,
     parts::{
-        body::Made,
+        body::HandlerReply,
         call::Call,
-        first_batch::First,
+        first_batch::FirstBatch,
         plan::Explain,
         read_concern::ReadLevels::{Heedless, Linearizable, OneMoment},
         write_command::StatementList,
@@ -37,14 +37,14 @@ use crate::{
 
 type Names = &'static [&'static str];
 
-/// Runs a handler, which answers `Answer` of anything that is [`Made`], by one of the ways of
+/// Runs a handler, which answers `Answer` of what becomes a [`HandlerReply`], by one of the ways of
 /// [`run`].
 macro_rules! by {
     ($way:ident, $handler:expr) => {{
         struct This;
         impl Handler for This {
-            async fn answer(call: &mut Call<'_>) -> Answer<Made> {
-                $handler(call).await.map(Made::from)
+            async fn answer(call: &mut Call<'_>) -> Answer<HandlerReply> {
+                $handler(call).await.map(HandlerReply::from)
             }
         }
         run::$way::<This>
@@ -177,7 +177,7 @@ static ROWS: &[Command] = &[
         .parsed(|fields| collections::Renaming::parse(fields).map(drop))
         .takes_write_concern(),
     outside!(collections::list, ["listCollections"], On(See))
-        .parsed(|mut fields| First::of_cursor("listCollections", fields.document("cursor")?).map(drop))
+        .parsed(|mut fields| FirstBatch::of_cursor("listCollections", fields.document("cursor")?).map(drop))
         .stable(),
     statement!(indexes::create, ["createIndexes"], On(Define))
         .parsed(|fields| indexes::parse_models(fields).map(drop))
@@ -185,7 +185,7 @@ static ROWS: &[Command] = &[
         .takes_write_concern(),
     outside!(indexes::drop, ["dropIndexes", "deleteIndexes"], On(Define)).stable().takes_write_concern(),
     outside!(indexes::list, ["listIndexes"], On(See))
-        .parsed(|mut fields| First::of_cursor("listIndexes", fields.document("cursor")?).map(drop))
+        .parsed(|mut fields| FirstBatch::of_cursor("listIndexes", fields.document("cursor")?).map(drop))
         .stable_but(&["includeBuildUUIDs", "includeIndexBuildInfo"]),
     // Commands that would show what MongoTx stores for itself.
     outside!(hidden::unchanged, ["dbStats", "dbstats"], On(See)),

@@ -11,23 +11,28 @@ use bson::{Document, RawArray, rawdoc};
 use mongotx::Namespace;
 
 use super::parts::{
-    body::{Body, Made},
+    body::{Body, HandlerReply},
     call::Call,
 };
 use crate::{
-    cursor::{Open, Owner},
+    cursor::{OpenCursor, Owner},
     failure::{Answer, Failure, codes},
     upstream::{ServerBatch, ServerCursor},
 };
 
 /// Opens a tailable cursor. `written`: the `find` as it came; `expires`: it ends when it is not
 /// used for a while.
-pub(super) async fn open(call: &Call<'_>, namespace: Namespace, written: &Document, expires: bool) -> Answer<Made> {
+pub(super) async fn open(
+    call: &Call<'_>,
+    namespace: Namespace,
+    written: &Document,
+    expires: bool,
+) -> Answer<HandlerReply> {
     check(call)?;
     let upstream = &call.context.upstream;
     let reply = upstream.run_document(call.db, written).await?;
     if !reply.is_ok() {
-        return Ok(Made::Server(reply));
+        return Ok(HandlerReply::Server(reply));
     }
     let batch = ServerBatch::of(reply.body(), "firstBatch")?;
     let awaits = written.get_bool("awaitData").unwrap_or(false);
@@ -37,7 +42,7 @@ pub(super) async fn open(call: &Call<'_>, namespace: Namespace, written: &Docume
             let user = call.user_digest().to_vec();
             let (namespace, lsid) = (namespace.clone(), call.mode.lsid().cloned());
             let owner = Owner { namespace, user, lsid, number: None, api: call.generic.api };
-            call.context.tx.cursors.add(owner, Open::of_server(cursor), expires, Instant::now())?
+            call.context.tx.cursors.add(owner, OpenCursor::of_server(cursor), expires, Instant::now())?
         }
     };
     Ok(Body::of_cursor(rawdoc! {"firstBatch": batch.documents.to_owned(), "id": id, "ns": namespace.to_string()}, None)
@@ -64,21 +69,21 @@ fn check(call: &Call<'_>) -> Answer<()> {
 }
 
 /// Arguments of a `getMore` on a tailable cursor.
-pub(super) struct More {
+pub(super) struct TailableGetMore {
     pub(super) id: i64,
     pub(super) namespace: Namespace,
     pub(super) size: Option<u64>,
 }
 
 /// Passes on the next batch of the gateway's cursor `asked.id`.
-pub(super) async fn more(call: &Call<'_>, asked: More, mut cursor: ServerCursor) -> Answer<Made> {
-    let More { id, namespace, size } = asked;
+pub(super) async fn more(call: &Call<'_>, asked: TailableGetMore, mut cursor: ServerCursor) -> Answer<HandlerReply> {
+    let TailableGetMore { id, namespace, size } = asked;
     let cursors = &call.context.tx.cursors;
     let reply = match cursor.more(size, call.generic.limit).await {
         Ok(reply) if reply.is_ok() => reply,
         refused => {
             cursors.kill(id);
-            return Ok(Made::Server(refused?));
+            return Ok(HandlerReply::Server(refused?));
         }
     };
     let batch = ServerBatch::of(reply.body(), "nextBatch")?;
@@ -86,7 +91,7 @@ pub(super) async fn more(call: &Call<'_>, asked: More, mut cursor: ServerCursor)
         cursors.kill(id);
         0
     } else {
-        cursors.give_back(id, Open::of_server(cursor), Instant::now());
+        cursors.give_back(id, OpenCursor::of_server(cursor), Instant::now());
         id
     };
     Ok(next_batch(batch.documents, id, &namespace).into())

@@ -8,7 +8,7 @@ use bson::{Bson, Document};
 use mongotx::{Namespace, UpdateResult, WriteModel};
 
 use super::parts::{
-    body::Made,
+    body::HandlerReply,
     call::{Call, within},
     modification::Update,
     statements::Statement,
@@ -18,7 +18,7 @@ use super::parts::{
 use crate::{
     failure::{Answer, Failure, codes},
     fields::Fields,
-    session::retry::Done,
+    session::retry::StatementResult,
 };
 
 /// One statement of an `update`: what to change, and how.
@@ -127,13 +127,13 @@ impl Statement for UpdateStatement {
         match self.send(call, namespace).await {
             Err(error) => tally.refused(call, n, &error),
             Ok(UpdateResult { matched_count: matched, modified_count: modified, upserted_id: upserted, .. }) => {
-                tally.done(call, n, Done::Update { matched, modified, upserted });
+                tally.done(call, n, StatementResult::Update { matched, modified, upserted });
                 Ok(true)
             }
         }
     }
 }
 
-pub(super) async fn answer_update(call: &mut Call<'_>) -> Answer<Made> {
+pub(super) async fn answer_update(call: &mut Call<'_>) -> Answer<HandlerReply> {
     answer_statements::<UpdateStatement>(call).await
 }

@@ -3,7 +3,7 @@
 use bson::{RawArrayBuf, RawDocumentBuf, Timestamp};
 use mongotx::Cursor;
 
-use super::gathered::{Gathered, Gathering, Room};
+use super::gathered::{Gathered, Gathering, GatheringLimits};
 use crate::{changes::ChangeStream, failure::Answer, memory::Held, upstream::ServerCursor};
 
 /// The most bytes of documents in one reply; one document may be larger.
@@ -12,7 +12,7 @@ const BATCH_BYTES: usize = 16 * 1024 * 1024;
 pub(crate) const FIRST_BATCH: usize = 101;
 
 /// A query whose documents were not all sent yet.
-pub(crate) struct Open {
+pub(crate) struct OpenCursor {
     documents: Source,
     /// A document that was fetched and did not fit.
     ahead: Option<RawDocumentBuf>,
@@ -39,7 +39,7 @@ pub(crate) struct Batch {
     pub(crate) is_last: bool,
 }
 
-impl Open {
+impl OpenCursor {
     /// A query that answers at most `limit` documents (0: all).
     pub(crate) fn of_query(documents: Cursor<RawDocumentBuf>, limit: u64) -> Self {
         Self {
@@ -90,7 +90,7 @@ impl Open {
     ///
     /// # Errors
     /// 146 when there is no room for them.
-    pub(crate) async fn gathered(mut self, most: Option<usize>, room: Room, held: Held) -> Answer<Self> {
+    pub(crate) async fn gathered(mut self, most: Option<usize>, room: GatheringLimits, held: Held) -> Answer<Self> {
         let most = [most.map(|most| most as u64), self.left].into_iter().flatten().min();
         let mut gathering = Gathering::new(room, held);
         while most.is_none_or(|most| (gathering.count() as u64) < most) {
@@ -153,11 +153,11 @@ mod tests {
 
     use super::*;
 
-    fn numbered(count: i32) -> Open {
-        Open::of_documents((0..count).map(|n| rawdoc! {"n": n}).collect())
+    fn numbered(count: i32) -> OpenCursor {
+        OpenCursor::of_documents((0..count).map(|n| rawdoc! {"n": n}).collect())
     }
 
-    async fn counts(open: &mut Open, size: Option<usize>) -> (usize, bool) {
+    async fn counts(open: &mut OpenCursor, size: Option<usize>) -> (usize, bool) {
         let batch = open.batch(size).await.unwrap();
         (batch.documents.into_iter().count(), batch.is_last)
     }
@@ -172,7 +172,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_limit_that_is_reached_ends_it() {
-        let mut open = Open { left: Some(3), ..numbered(9) };
+        let mut open = OpenCursor { left: Some(3), ..numbered(9) };
         assert_eq!(counts(&mut open, Some(0)).await, (0, false));
         assert_eq!(counts(&mut open, Some(2)).await, (2, false));
         assert_eq!(counts(&mut open, Some(2)).await, (1, true));
@@ -181,7 +181,7 @@ mod tests {
     #[tokio::test]
     async fn what_does_not_fit_comes_with_the_next_batch() {
         let large = || rawdoc! {"x": "x".repeat(9 * 1024 * 1024)};
-        let mut open = Open::of_documents(vec![large(), large(), large()]);
+        let mut open = OpenCursor::of_documents(vec![large(), large(), large()]);
         for (wanted, is_last) in [(1, false), (1, false), (1, true)] {
             assert_eq!(counts(&mut open, None).await, (wanted, is_last));
         }

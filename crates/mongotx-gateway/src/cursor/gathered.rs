@@ -9,7 +9,7 @@ use crate::{
 };
 
 /// Limits of one answer that is gathered.
-pub(crate) struct Room {
+pub(crate) struct GatheringLimits {
     /// The reads for which there is this room, for errors.
     pub(crate) what: String,
     /// The most documents that it may have.
@@ -26,7 +26,7 @@ pub(crate) struct Gathered {
 
 /// Documents that are being gathered.
 pub(super) struct Gathering {
-    room: Room,
+    room: GatheringLimits,
     documents: Vec<RawDocumentBuf>,
     bytes: usize,
     held: Held,
@@ -34,7 +34,7 @@ pub(super) struct Gathering {
 
 impl Gathering {
     /// Nothing is gathered yet. `held` counts what will be.
-    pub(super) fn new(room: Room, held: Held) -> Self {
+    pub(super) fn new(room: GatheringLimits, held: Held) -> Self {
         Self { room, documents: Vec::new(), bytes: 0, held }
     }
 
@@ -45,7 +45,7 @@ impl Gathering {
     /// # Errors
     /// 146 when there is no room for one more, neither in the answer nor in the gateway's memory.
     pub(super) fn add(&mut self, document: RawDocumentBuf) -> Answer<()> {
-        let Room { what, documents, bytes } = &self.room;
+        let GatheringLimits { what, documents, bytes } = &self.room;
         let too_much = |message: String| Err(Failure::new(codes::EXCEEDED_MEMORY_LIMIT, message));
         let hint = "all of its answer is kept until it is fetched: ask for less at a time, or read in a transaction";
         self.bytes += document.as_bytes().len();
@@ -101,7 +101,7 @@ mod tests {
     const BYTES: usize = 12;
 
     fn filled(documents: usize, bytes: usize, memory_bytes: usize) -> Failure {
-        let room = Room { what: "a read".to_owned(), documents, bytes };
+        let room = GatheringLimits { what: "a read".to_owned(), documents, bytes };
         let mut gathering = Gathering::new(room, Memory::new(memory_bytes, Gauge::default()).hold());
         loop {
             if let Err(failure) = gathering.add(rawdoc! {"n": 1}) {
@@ -126,7 +126,7 @@ mod tests {
     fn what_was_sent_or_dropped_is_given_back() {
         let shown = Gauge::default();
         let memory = Memory::new(1_000, shown.clone());
-        let room = Room { what: "a read".to_owned(), documents: 2, bytes: 2 * BYTES };
+        let room = GatheringLimits { what: "a read".to_owned(), documents: 2, bytes: 2 * BYTES };
         let mut gathering = Gathering::new(room, memory.hold());
         gathering.add(rawdoc! {"n": 1}).unwrap();
         gathering.add(rawdoc! {"n": 2}).unwrap();

@@ -5,7 +5,7 @@ mod gathered;
 mod table;
 
 pub(crate) use self::{
-    batch::{FIRST_BATCH, Open},
-    gathered::Room,
+    batch::{FIRST_BATCH, OpenCursor},
+    gathered::GatheringLimits,
     table::{CursorLimits, CursorTable, Owner},
 };

@@ -14,7 +14,7 @@ use std::{
 
 use mongotx::Namespace;
 
-use super::Open;
+use super::OpenCursor;
 use crate::{
     api::ApiParameters,
     failure::{Answer, Failure, codes},
@@ -53,7 +53,7 @@ pub(crate) struct Owner {
 struct Entry {
     owner: Owner,
     /// `None` while a command works on it.
-    open: Option<Open>,
+    open: Option<OpenCursor>,
     used: Instant,
     expires: bool,
 }
@@ -83,7 +83,7 @@ impl CursorTable {
     ///
     /// # Errors
     /// When there are too many, of all users or of this one.
-    pub(crate) fn add(&self, owner: Owner, open: Open, expires: bool, now: Instant) -> Answer<i64> {
+    pub(crate) fn add(&self, owner: Owner, open: OpenCursor, expires: bool, now: Instant) -> Answer<i64> {
         let mut entries = self.entries();
         let limit = self.limits().cursors;
         let of_user = (limit / USER_PART).max(1);
@@ -120,7 +120,7 @@ impl CursorTable {
         user: &[u8],
         mode: &Mode,
         api: ApiParameters,
-    ) -> Answer<Open> {
+    ) -> Answer<OpenCursor> {
         let mut entries = self.entries();
         let not_found = || Failure::new(codes::CURSOR_NOT_FOUND, format!("cursor id {id} not found"));
         let entry = entries.get_mut(&id).ok_or_else(not_found)?;
@@ -139,7 +139,7 @@ impl CursorTable {
     }
 
     /// Gives a cursor back. One that was killed meanwhile is dropped.
-    pub(crate) fn give_back(&self, id: i64, open: Open, now: Instant) {
+    pub(crate) fn give_back(&self, id: i64, open: OpenCursor, now: Instant) {
         if let Some(entry) = self.entries().get_mut(&id) {
             entry.open = Some(open);
             entry.used = now;
@@ -163,7 +163,7 @@ impl CursorTable {
 
     /// Returns true if this cursor is a change stream.
     pub(crate) fn is_changes(&self, id: i64) -> bool {
-        self.entries().get(&id).and_then(|entry| entry.open.as_ref()).is_some_and(Open::is_changes)
+        self.entries().get(&id).and_then(|entry| entry.open.as_ref()).is_some_and(OpenCursor::is_changes)
     }
 
     /// Ends the cursors that this session has opened.
@@ -309,7 +309,7 @@ mod tests {
     #[test]
     fn what_is_killed_while_it_is_in_use_does_not_come_back() {
         let (table, now) = (table(), Instant::now());
-        let id = table.add(owner(None, None), Open::of_documents(Vec::new()), true, now).unwrap();
+        let id = table.add(owner(None, None), OpenCursor::of_documents(Vec::new()), true, now).unwrap();
         let open = table.check_out(id, &namespace(), &[], &Mode::Plain(None), ApiParameters::default()).unwrap();
         assert_eq!(
             table.check_out(id, &namespace(), &[], &Mode::Plain(None), ApiParameters::default()).err().unwrap().code,
@@ -326,7 +326,7 @@ mod tests {
     #[test]
     fn what_a_command_was_given_up_on_ends() {
         let (table, now) = (table(), Instant::now());
-        let add = || table.add(owner(None, None), Open::of_documents(Vec::new()), true, now).unwrap();
+        let add = || table.add(owner(None, None), OpenCursor::of_documents(Vec::new()), true, now).unwrap();
         let (done, given_up) = (add(), add());
         table.in_use(done).done();
         drop(table.in_use(given_up));
@@ -337,7 +337,7 @@ mod tests {
     fn cursors_answer_to_their_own_user_only() {
         let (table, now) = (table(), Instant::now());
         let owner = Owner { user: vec![1], ..owner(None, None) };
-        let id = table.add(owner, Open::of_documents(Vec::new()), true, now).unwrap();
+        let id = table.add(owner, OpenCursor::of_documents(Vec::new()), true, now).unwrap();
         let taken = |user: &[u8]| table.check_out(id, &namespace(), user, &Mode::Plain(None), ApiParameters::default());
         assert_eq!(taken(&[2]).err().unwrap().code, 13);
         assert_eq!(taken(&[]).err().unwrap().code, 13);
@@ -347,7 +347,7 @@ mod tests {
     #[test]
     fn idle_cursors_expire_and_those_without_a_timeout_later() {
         let (table, start) = (table(), Instant::now());
-        let add = |expires| table.add(owner(None, None), Open::of_documents(Vec::new()), expires, start).unwrap();
+        let add = |expires| table.add(owner(None, None), OpenCursor::of_documents(Vec::new()), expires, start).unwrap();
         let (idle, kept) = (add(true), add(false));
         table.expire(start + Duration::from_secs(9));
         assert_eq!((table.owner(idle), table.owner(kept).is_some()), (None, true));
@@ -360,7 +360,7 @@ mod tests {
         let table = table();
         let add = |user: &[u8]| {
             let owner = Owner { user: user.to_vec(), ..owner(None, None) };
-            let added = table.add(owner, Open::of_documents(Vec::new()), false, Instant::now());
+            let added = table.add(owner, OpenCursor::of_documents(Vec::new()), false, Instant::now());
             added.err().map_or_else(String::new, |failure| failure.message)
         };
         assert_eq!([add(&[1]), add(&[1])], ["", ""]);
@@ -372,7 +372,8 @@ mod tests {
     #[test]
     fn the_end_of_a_transaction_ends_its_cursors_only() {
         let (table, now) = (table(), Instant::now());
-        let add = |number| table.add(owner(Some(lsid(1)), number), Open::of_documents(Vec::new()), true, now).unwrap();
+        let add =
+            |number| table.add(owner(Some(lsid(1)), number), OpenCursor::of_documents(Vec::new()), true, now).unwrap();
         let (inside, outside) = (add(Some(4)), add(None));
         table.kill_of_transactions(&lsid(1));
         assert_eq!((table.owner(inside), table.owner(outside).is_some()), (None, true));

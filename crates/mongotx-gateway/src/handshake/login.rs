@@ -12,7 +12,7 @@ use bson::{Binary, Bson, Document, doc, spec::BinarySubtype};
 use mongowire::scram::Mechanism;
 
 use crate::{
-    access::{Conversation, First, Refused, Roster, Stage, UserName, Users},
+    access::{ClientFirst, Conversation, LoginRefused, Roster, Stage, UserName, Users},
     connection::Connection,
     context::Context,
     failure::{Answer, Failure, codes},
@@ -108,7 +108,7 @@ fn begin(
         let text = format!("Received authentication for mechanism {mechanism} which is not enabled");
         return Err(Failure::new(codes::MECHANISM_UNAVAILABLE, text));
     };
-    let first = match First::parse(&payload) {
+    let first = match ClientFirst::parse(&payload) {
         Ok(first) => first,
         Err(refused) => return Err(fail(context, connection, mechanism, None, &refused)),
     };
@@ -154,8 +154,8 @@ fn carry_on(context: &Context, connection: &Connection, command: Document) -> An
             connection.login(|login| login.conversation = Some(conversation));
             Ok(said(message, false))
         }
-        (Ok(_) | Err(Refused::Proof), None) => {
-            Err(fail(context, connection, mechanism, Some(&name), &Refused::Unknown))
+        (Ok(_) | Err(LoginRefused::Proof), None) => {
+            Err(fail(context, connection, mechanism, Some(&name), &LoginRefused::Unknown))
         }
         (Err(refused), _) => Err(fail(context, connection, mechanism, Some(&name), &refused)),
     }
@@ -177,7 +177,7 @@ fn fail(
     connection: &Connection,
     mechanism: Mechanism,
     name: Option<&UserName>,
-    reason: &Refused,
+    reason: &LoginRefused,
 ) -> Failure {
     let name = name.map(UserName::to_string).unwrap_or_default();
     tracing::warn!(

@@ -22,14 +22,14 @@ const BUCKETS: usize = STEPS * 26;
 
 /// Kinds of commands whose latencies are counted separately.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Sort {
+pub(crate) enum CommandKind {
     Read,
     Write,
     Commit,
     Other,
 }
 
-impl Sort {
+impl CommandKind {
     pub(crate) const ALL: [Self; 4] = [Self::Read, Self::Write, Self::Commit, Self::Other];
 
     /// The kind of a command, by the name that the table has for it.
@@ -55,7 +55,7 @@ impl Sort {
 /// Counts, and what they have become second by second.
 pub(super) struct History {
     errors: AtomicU64,
-    buckets: [[AtomicU64; BUCKETS]; Sort::ALL.len()],
+    buckets: [[AtomicU64; BUCKETS]; CommandKind::ALL.len()],
     kept: Mutex<Kept>,
 }
 
@@ -64,7 +64,7 @@ struct Kept {
     errors: u64,
     buckets: Vec<u64>,
     totals: Totals,
-    seconds: VecDeque<Second>,
+    seconds: VecDeque<SecondFigures>,
 }
 
 /// Counters kept elsewhere, and gauges, at the end of a second.
@@ -79,11 +79,11 @@ pub(crate) struct Totals {
 
 /// Figures of one second.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Second {
+pub(crate) struct SecondFigures {
     /// End of the second, in milliseconds since 1970.
     pub(crate) at: u64,
-    /// Commands and latencies, in the order of [`Sort::ALL`].
-    pub(crate) sorts: [Latencies; Sort::ALL.len()],
+    /// Commands and latencies, in the order of [`CommandKind::ALL`].
+    pub(crate) sorts: [Latencies; CommandKind::ALL.len()],
     pub(crate) errors: u64,
     pub(crate) committed: u64,
     /// Transactions that were rolled back because of a rival.
@@ -114,7 +114,7 @@ impl Default for History {
 impl History {
     /// Counts a command that was answered.
     pub(super) fn command(&self, name: &str, is_ok: bool, took: Duration) {
-        self.buckets[Sort::of(name) as usize][bucket(took)].fetch_add(1, Relaxed);
+        self.buckets[CommandKind::of(name) as usize][bucket(took)].fetch_add(1, Relaxed);
         if !is_ok {
             self.errors.fetch_add(1, Relaxed);
         }
@@ -132,7 +132,7 @@ impl History {
             let counts: [u64; BUCKETS] = std::array::from_fn(|bucket| since(sort * BUCKETS + bucket));
             Latencies::of(&counts)
         });
-        let second = Second {
+        let second = SecondFigures {
             at: u64::try_from(at.as_millis()).unwrap_or(u64::MAX),
             sorts,
             errors: errors - kept.errors,
@@ -151,7 +151,7 @@ impl History {
 
     /// The last seconds, the oldest first: those that ended after `since`, in milliseconds since
     /// 1970.
-    pub(super) fn seconds(&self, since: u64) -> Vec<Second> {
+    pub(super) fn seconds(&self, since: u64) -> Vec<SecondFigures> {
         self.kept().seconds.iter().filter(|second| second.at > since).cloned().collect()
     }
 

@@ -23,8 +23,8 @@ use prometheus_client::{
     registry::{Registry, Unit},
 };
 
-use self::history::{History, Second, Totals};
-pub(crate) use self::{abort::AbortReason, text::Kept};
+use self::history::{History, SecondFigures, Totals};
+pub(crate) use self::{abort::AbortReason, text::KeptCounts};
 
 type Label = [(&'static str, &'static str); 1];
 type Labels = [(&'static str, &'static str); 2];
@@ -174,7 +174,7 @@ impl Metrics {
 
     /// The last seconds, the oldest first: those that ended after `since`, in milliseconds since
     /// 1970.
-    pub(crate) fn seconds(&self, since: u64) -> Vec<Second> {
+    pub(crate) fn seconds(&self, since: u64) -> Vec<SecondFigures> {
         self.history.seconds(since)
     }
 

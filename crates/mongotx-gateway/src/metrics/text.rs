@@ -7,7 +7,7 @@ use prometheus_client::encoding::text::encode;
 use super::Metrics;
 
 /// Numbers of things that the gateway keeps between commands at the moment.
-pub(crate) struct Kept {
+pub(crate) struct KeptCounts {
     pub(crate) sessions: usize,
     /// Sessions that have made room for others so far.
     pub(crate) sessions_evicted: u64,
@@ -16,7 +16,7 @@ pub(crate) struct Kept {
 
 impl Metrics {
     /// The metrics in the OpenMetrics text format, which Prometheus reads.
-    pub(crate) fn to_text(&self, kept: &Kept) -> String {
+    pub(crate) fn to_text(&self, kept: &KeptCounts) -> String {
         let count = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
         self.sessions.set(count(kept.sessions));
         self.sessions_evicted.inner().store(kept.sessions_evicted, Relaxed);

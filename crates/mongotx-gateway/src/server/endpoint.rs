@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     context::Context,
     http::{Answer, Conversation, SocketLimits, accept, converse, reply},
-    metrics::Kept,
+    metrics::KeptCounts,
     state::State,
 };
 
@@ -67,7 +67,7 @@ async fn answer(context: &Context, request: &Request<Incoming>) -> Answer {
         "/metrics" => {
             let State { metrics, sessions, cursors, .. } = &context.tx;
             let (sessions, sessions_evicted) = (sessions.count(), sessions.evicted());
-            let kept = Kept { sessions, sessions_evicted, cursors: cursors.count() };
+            let kept = KeptCounts { sessions, sessions_evicted, cursors: cursors.count() };
             reply(StatusCode::OK, METRICS_TYPE, metrics.to_text(&kept))
         }
         "/healthz" => match server_answers(context).await {

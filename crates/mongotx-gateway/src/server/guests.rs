@@ -19,11 +19,11 @@ use crate::{access::User, connection::Peer, options::Limits};
 pub(super) struct Guests {
     /// Clients have to log in; a connection without a user makes room.
     logs_in: bool,
-    open: Mutex<Open>,
+    open: Mutex<OpenConnections>,
 }
 
 #[derive(Default)]
-struct Open {
+struct OpenConnections {
     connections: usize,
     per_address: Option<usize>,
     last_number: u64,
@@ -47,7 +47,7 @@ pub(super) struct Guest {
 
 /// Reason why a connection is not let in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum Refused {
+pub(super) enum ConnectionRefused {
     #[error("{0} connections are open, the limit (--max-connections)")]
     Full(usize),
     #[error("{0} connections of its address are open, the limit (--max-connections-per-address)")]
@@ -55,12 +55,12 @@ pub(super) enum Refused {
 }
 
 /// A connection's place. Dropping it gives it to others.
-pub(super) struct Place {
+pub(super) struct ConnectionPlace {
     guests: Arc<Guests>,
     pub(super) guest: Arc<Guest>,
 }
 
-impl Drop for Place {
+impl Drop for ConnectionPlace {
     fn drop(&mut self) {
         self.guests.open().remove(self.guest.number);
     }
@@ -89,7 +89,7 @@ impl Guest {
     }
 }
 
-impl Open {
+impl OpenConnections {
     fn count(&self, address: Option<IpAddr>) -> usize {
         address.and_then(|address| self.by_address.get(&address)).copied().unwrap_or(0)
     }
@@ -133,17 +133,17 @@ impl Guests {
     }
 
     /// A place for a new connection.
-    pub(super) fn admit(self: &Arc<Self>, peer: &Peer) -> Result<Place, Refused> {
+    pub(super) fn admit(self: &Arc<Self>, peer: &Peer) -> Result<ConnectionPlace, ConnectionRefused> {
         let address = match peer {
             Peer::Tcp(client, _) => Some(client.ip()),
             Peer::Unix => None,
         };
         let mut open = self.open();
         if let Some(limit) = open.per_address.filter(|limit| open.count(address) >= *limit) {
-            return Err(Refused::FullForAddress(limit));
+            return Err(ConnectionRefused::FullForAddress(limit));
         }
         if open.guests.len() >= open.connections && !(self.logs_in && open.evict()) {
-            return Err(Refused::Full(open.connections));
+            return Err(ConnectionRefused::Full(open.connections));
         }
         open.last_number += 1;
         let guest = Arc::new(Guest {
@@ -159,7 +159,7 @@ impl Guests {
             *open.by_address.entry(address).or_default() += 1;
         }
         drop(open);
-        Ok(Place { guests: Arc::clone(self), guest })
+        Ok(ConnectionPlace { guests: Arc::clone(self), guest })
     }
 
     /// Ends the connections of these users, by their digests.
@@ -172,7 +172,7 @@ impl Guests {
     }
 
     /// No code panics while it holds this lock.
-    fn open(&self) -> MutexGuard<'_, Open> {
+    fn open(&self) -> MutexGuard<'_, OpenConnections> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -191,11 +191,11 @@ mod tests {
         Peer::Tcp(([127, 0, 0, host], 5).into(), ([127, 0, 0, 1], 6).into())
     }
 
-    fn log_in(place: &Place) {
+    fn log_in(place: &ConnectionPlace) {
         *place.guest.user() = Some(vec![1]);
     }
 
-    fn refused(guests: &Arc<Guests>, peer: &Peer) -> Option<Refused> {
+    fn refused(guests: &Arc<Guests>, peer: &Peer) -> Option<ConnectionRefused> {
         guests.admit(peer).err()
     }
 
@@ -204,7 +204,7 @@ mod tests {
         let guests = guests(2, None, false);
         let one = guests.admit(&peer(1)).ok().unwrap();
         let _two = guests.admit(&Peer::Unix).ok().unwrap();
-        assert_eq!(refused(&guests, &peer(1)), Some(Refused::Full(2)));
+        assert_eq!(refused(&guests, &peer(1)), Some(ConnectionRefused::Full(2)));
         drop(one);
         assert_eq!(refused(&guests, &peer(1)), None);
         assert!(guests.open().by_address.is_empty());
@@ -214,7 +214,7 @@ mod tests {
     fn an_address_has_its_own_limit() {
         let guests = guests(9, Some(1), false);
         let _one = guests.admit(&peer(1)).ok().unwrap();
-        assert_eq!(refused(&guests, &peer(1)), Some(Refused::FullForAddress(1)));
+        assert_eq!(refused(&guests, &peer(1)), Some(ConnectionRefused::FullForAddress(1)));
         assert_eq!(refused(&guests, &peer(2)), None);
         assert_eq!(refused(&guests, &Peer::Unix), None);
     }
@@ -232,7 +232,7 @@ mod tests {
         assert_eq!(evicted, [false, false, true]);
         log_in(&new);
         log_in(&places[1]);
-        assert_eq!(refused(&guests, &peer(5)), Some(Refused::Full(3)));
+        assert_eq!(refused(&guests, &peer(5)), Some(ConnectionRefused::Full(3)));
         drop(places);
         assert_eq!(guests.open().guests.len(), 1);
     }

@@ -34,7 +34,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use self::guests::{Guest, Guests, Place};
+use self::guests::{ConnectionPlace, Guest, Guests};
 pub use self::tls::TlsError;
 pub(crate) use self::{endpoint::Endpoint, listener::Listener, serve::Socket, tls::acceptor, web::Web};
 use crate::{
@@ -161,7 +161,7 @@ impl Server {
 
 /// A connection that is let in, as long as this lives.
 struct Admitted {
-    place: Place,
+    place: ConnectionPlace,
     _counted: Counted,
 }
 

@@ -26,7 +26,7 @@ use crate::{
 /// One session of the table.
 pub(crate) struct SessionEntry {
     pub(crate) lsid: Lsid,
-    work: Mutex<Work>,
+    work: Mutex<SessionWork>,
     used: StdMutex<Instant>,
     interrupts: watch::Sender<u64>,
     /// The open transaction, as others see it while a command has the session.
@@ -35,10 +35,10 @@ pub(crate) struct SessionEntry {
 
 /// The part of a session that one command at a time may use.
 #[derive(Default)]
-pub(crate) struct Work {
+pub(crate) struct SessionWork {
     pub(crate) machine: Machine,
     /// The newest number's transaction, while it is open.
-    pub(crate) open: Option<Open>,
+    pub(crate) open: Option<SessionTransaction>,
     /// The newest number's transaction. Its outcome is read from the store when a commit was not
     /// answered or is sent again.
     pub(crate) id: Option<TxId>,
@@ -61,7 +61,7 @@ pub(crate) struct RecordVersion {
 }
 
 /// An open transaction of a session.
-pub(crate) struct Open {
+pub(crate) struct SessionTransaction {
     pub(crate) session: mongotx::Session,
     pub(crate) since: Instant,
     /// Collections that it has made.
@@ -72,7 +72,7 @@ pub(crate) struct Open {
     pub(crate) _counted: Counted,
 }
 
-impl Work {
+impl SessionWork {
     /// Returns true if the client may still need something that only this session knows.
     pub(crate) fn is_worth_keeping(&self) -> bool {
         self.open.is_some() || !matches!(self.machine.state(), State::None | State::Aborted)
@@ -118,12 +118,12 @@ impl SessionEntry {
     }
 
     /// Takes the session for one command. Waits for the command that runs in it.
-    pub(crate) async fn check_out(&self) -> tokio::sync::MutexGuard<'_, Work> {
+    pub(crate) async fn check_out(&self) -> tokio::sync::MutexGuard<'_, SessionWork> {
         self.work.lock().await
     }
 
     /// The session's work, unless a command runs in it.
-    pub(crate) fn try_check_out(&self) -> Option<tokio::sync::MutexGuard<'_, Work>> {
+    pub(crate) fn try_check_out(&self) -> Option<tokio::sync::MutexGuard<'_, SessionWork>> {
         self.work.try_lock().ok()
     }
 

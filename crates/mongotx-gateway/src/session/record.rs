@@ -13,7 +13,7 @@ use bson::{Binary, Bson, Document, doc, spec::BinarySubtype};
 
 use super::{
     Lsid,
-    retry::{Done, MOST_STATEMENTS, Retry},
+    retry::{MOST_STATEMENTS, Retry, StatementResult},
 };
 use crate::failure::{Answer, Failure, codes};
 
@@ -90,7 +90,7 @@ impl Record {
 
 fn encode(done: &Retry) -> Document {
     let mut entries: Vec<Document> = Vec::new();
-    let mut last: Option<(usize, &Done)> = None;
+    let mut last: Option<(usize, &StatementResult)> = None;
     for (statement, done) in done.iter() {
         let goes_on = last.is_some_and(|(before, same)| before + 1 == statement && same == done && !is_single(done));
         match entries.last_mut().filter(|_| goes_on) {
@@ -106,26 +106,26 @@ fn encode(done: &Retry) -> Document {
 }
 
 /// Returns true if the statement has an entry of its own; others share one.
-fn is_single(done: &Done) -> bool {
-    matches!(done, Done::Modify(_) | Done::Update { upserted: Some(_), .. })
+fn is_single(done: &StatementResult) -> bool {
+    matches!(done, StatementResult::Modify(_) | StatementResult::Update { upserted: Some(_), .. })
 }
 
-fn entry_of(statement: usize, done: &Done) -> Document {
+fn entry_of(statement: usize, done: &StatementResult) -> Document {
     let number = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
     let mut entry = doc! {"i": number(statement as u64), "k": 1_i64};
     match done {
-        Done::Count(count) => {
+        StatementResult::Count(count) => {
             entry.insert("c", number(*count));
         }
-        Done::Update { matched, modified, upserted } => {
+        StatementResult::Update { matched, modified, upserted } => {
             entry.extend(doc! {"m": number(*matched), "d": number(*modified)});
             entry.extend(upserted.clone().map(|id| ("u".to_owned(), id)));
         }
-        Done::Modify(reply) => {
+        StatementResult::Modify(reply) => {
             entry.insert("r", reply.clone());
         }
         // Never stored: what is unknown was rolled back, or is found here.
-        Done::Unknown(_) => {}
+        StatementResult::Unknown(_) => {}
     }
     entry
 }
@@ -134,10 +134,14 @@ fn note(retry: &mut Retry, entry: &Bson) -> Option<()> {
     let entry = entry.as_document()?;
     let number = |field: &str| entry.get_i64(field).ok().and_then(|n| u64::try_from(n).ok());
     let done = match entry.get_document("r") {
-        Ok(reply) => Done::Modify(reply.clone()),
+        Ok(reply) => StatementResult::Modify(reply.clone()),
         Err(_) => match number("c") {
-            Some(count) => Done::Count(count),
-            None => Done::Update { matched: number("m")?, modified: number("d")?, upserted: entry.get("u").cloned() },
+            Some(count) => StatementResult::Count(count),
+            None => StatementResult::Update {
+                matched: number("m")?,
+                modified: number("d")?,
+                upserted: entry.get("u").cloned(),
+            },
         },
     };
     let first = usize::try_from(number("i")?).ok()?;
@@ -161,16 +165,16 @@ mod tests {
     #[test]
     fn what_was_done_is_read_as_it_was_written() {
         let mut done = Retry::default();
-        let update = |upserted| Done::Update { matched: 1, modified: 0, upserted };
+        let update = |upserted| StatementResult::Update { matched: 1, modified: 0, upserted };
         for (statement, one) in [
-            (0, Done::Count(1)),
-            (1, Done::Count(1)),
-            (3, Done::Count(1)),
+            (0, StatementResult::Count(1)),
+            (1, StatementResult::Count(1)),
+            (3, StatementResult::Count(1)),
             (4, update(None)),
             (5, update(None)),
             (6, update(Some(doc! {"$odd": {"a.b": 1}}.into()))),
             (7, update(Some(Bson::Null))),
-            (8, Done::Modify(doc! {"value": {"$x": 1, "": {"_unsafe": 2}}})),
+            (8, StatementResult::Modify(doc! {"value": {"$x": 1, "": {"_unsafe": 2}}})),
         ] {
             done.note(statement, one);
         }
@@ -183,7 +187,7 @@ mod tests {
     fn a_hundred_thousand_equal_results_are_few_bytes() {
         let mut done = Retry::default();
         for statement in 0..100_000 {
-            done.note(statement, Done::Count(1));
+            done.note(statement, StatementResult::Count(1));
         }
         let stored = stored(&done);
         assert!(stored.to_vec().unwrap().len() < 200);
@@ -193,7 +197,7 @@ mod tests {
     #[test]
     fn more_than_the_limit_is_refused_by_name() {
         let mut done = Retry::default();
-        done.note(0, Done::Modify(doc! {"value": {"text": "x".repeat(MOST_BYTES)}}));
+        done.note(0, StatementResult::Modify(doc! {"value": {"text": "x".repeat(MOST_BYTES)}}));
         let refused = Record::default().update(1, &done).unwrap_err();
         assert_eq!(refused.code, 10_334);
         assert!(refused.message.contains("4194304"), "{}", refused.message);

@@ -19,7 +19,7 @@ pub(crate) const MOST_STATEMENTS: usize = 100_000;
 
 /// Result of one statement.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Done {
+pub(crate) enum StatementResult {
     /// An insert or a deletion of so many documents.
     Count(u64),
     /// The result of an update.
@@ -40,7 +40,7 @@ pub(crate) enum Done {
 /// The statements of one number.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Retry {
-    done: BTreeMap<usize, Done>,
+    done: BTreeMap<usize, StatementResult>,
     /// The server's answer to the whole command, where that was passed on as it came; an error if
     /// the result is unknown.
     whole: Option<Result<Reply, Failure>>,
@@ -65,9 +65,9 @@ impl Retry {
     }
 
     /// Result of the statement, if it was done or may have been.
-    pub(crate) fn done(&self, statement: usize) -> Option<Done> {
+    pub(crate) fn done(&self, statement: usize) -> Option<StatementResult> {
         let noted = self.done.get(&statement).cloned();
-        noted.or_else(|| self.is_broken_off.then(|| Done::Unknown(broken_off())))
+        noted.or_else(|| self.is_broken_off.then(|| StatementResult::Unknown(broken_off())))
     }
 
     /// The answer to a command that is passed on, if it was sent before or may have been.
@@ -81,12 +81,12 @@ impl Retry {
     }
 
     /// Notes the result of a statement.
-    pub(crate) fn note(&mut self, statement: usize, done: Done) {
+    pub(crate) fn note(&mut self, statement: usize, done: StatementResult) {
         self.done.insert(statement, done);
     }
 
     /// All results, in the order of the statements.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (usize, &Done)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (usize, &StatementResult)> {
         self.done.iter().map(|(statement, done)| (*statement, done))
     }
 
@@ -110,8 +110,8 @@ mod tests {
     fn what_was_done_is_known_until_another_number_begins() {
         let mut retry = Retry::default();
         assert_eq!(retry.done(0), None);
-        retry.note(0, Done::Count(1));
-        assert_eq!((retry.done(0), retry.done(1)), (Some(Done::Count(1)), None));
+        retry.note(0, StatementResult::Count(1));
+        assert_eq!((retry.done(0), retry.done(1)), (Some(StatementResult::Count(1)), None));
         retry.clear();
         assert_eq!(retry.done(0), None);
     }
@@ -120,14 +120,14 @@ mod tests {
     fn what_was_sent_by_somebody_who_was_stopped_is_unknown() {
         let mut retry = Retry::default();
         retry.begins();
-        retry.note(0, Done::Count(1));
+        retry.note(0, StatementResult::Count(1));
         assert_eq!((retry.done(1), retry.whole()), (None, None));
         retry.begins();
-        assert_eq!(retry.done(0), Some(Done::Count(1)));
-        assert!(matches!(retry.done(1), Some(Done::Unknown(_))) && retry.whole().unwrap().is_err());
+        assert_eq!(retry.done(0), Some(StatementResult::Count(1)));
+        assert!(matches!(retry.done(1), Some(StatementResult::Unknown(_))) && retry.whole().unwrap().is_err());
         retry.ends();
         retry.begins();
-        assert!(matches!(retry.done(1), Some(Done::Unknown(_))));
+        assert!(matches!(retry.done(1), Some(StatementResult::Unknown(_))));
         retry.clear();
         retry.begins();
         retry.ends();

@@ -29,10 +29,10 @@ use crate::{
 
 /// The connection to the backing server.
 pub struct Upstream {
-    way: Way,
+    transport: Transport,
 }
 
-enum Way {
+enum Transport {
     Lean(Arc<Lean>),
     Driver(mongodb::Client),
 }
@@ -46,12 +46,12 @@ impl Upstream {
         let mut options = ClientOptions::parse(uri).await?;
         options.app_name.get_or_insert_with(|| APP_NAME.to_owned());
         if let Some(settings) = Settings::of_driver(&options).filter(|_| options.repl_set_name.is_none()) {
-            return Ok(Self { way: Way::Lean(Arc::new(Lean::new(settings, limits))) });
+            return Ok(Self { transport: Transport::Lean(Arc::new(Lean::new(settings, limits))) });
         }
         // A command is sent once.
         options.retry_reads = Some(false);
         options.retry_writes = Some(false);
-        Ok(Self { way: Way::Driver(mongodb::Client::with_options(options)?) })
+        Ok(Self { transport: Transport::Driver(mongodb::Client::with_options(options)?) })
     }
 
     /// Sends a command as it is, once, and answers what the server answers, `ok: 0` included.
@@ -65,23 +65,23 @@ impl Upstream {
         body: &RawDocument,
         sequences: &[Sequence],
     ) -> Result<Reply, CommandError> {
-        match &self.way {
-            Way::Lean(lean) => lean.run_command(database, body, sequences).await,
-            Way::Driver(client) => driver::run_command(client, database, body, sequences).await,
+        match &self.transport {
+            Transport::Lean(lean) => lean.run_command(database, body, sequences).await,
+            Transport::Driver(client) => driver::run_command(client, database, body, sequences).await,
         }
     }
 
     /// Returns true if the gateway can fetch from the server's cursors: those that a driver opens
     /// belong to sessions of the driver's own.
     pub(crate) fn has_cursors(&self) -> bool {
-        matches!(self.way, Way::Lean(_))
+        matches!(self.transport, Transport::Lean(_))
     }
 
     /// The cursor that the server has opened under this id. `None` where there are none.
     pub(crate) fn cursor(&self, namespace: &Namespace, id: i64, awaits: bool) -> Option<ServerCursor> {
-        match &self.way {
-            Way::Lean(lean) => Some(ServerCursor::new(Arc::clone(lean), namespace.clone(), id, awaits)),
-            Way::Driver(_) => None,
+        match &self.transport {
+            Transport::Lean(lean) => Some(ServerCursor::new(Arc::clone(lean), namespace.clone(), id, awaits)),
+            Transport::Driver(_) => None,
         }
     }
 

@@ -72,14 +72,14 @@ impl From<RawDocumentBuf> for Body {
 
 /// The answer that a handler has produced.
 #[derive(Debug)]
-pub(crate) enum Made {
+pub(crate) enum HandlerReply {
     /// The fields of a reply of the gateway's own.
     Body(Body),
     /// The server's whole reply, which goes to the client.
     Server(Reply),
 }
 
-impl Made {
+impl HandlerReply {
     /// Like [`Body::with_concern_error`]; the server's reply stays as it is.
     #[must_use]
     pub(crate) fn with_concern_error(self, error: Option<Document>, mode: &Mode) -> Self {
@@ -98,13 +98,13 @@ impl Made {
     }
 }
 
-impl From<Body> for Made {
+impl From<Body> for HandlerReply {
     fn from(body: Body) -> Self {
         Self::Body(body)
     }
 }
 
-impl From<Reply> for Made {
+impl From<Reply> for HandlerReply {
     fn from(reply: Reply) -> Self {
         Self::Server(reply)
     }

@@ -8,14 +8,14 @@ use mongotx::Namespace;
 
 use super::{body::Body, call::Call, read_concern::ReadLevel};
 use crate::{
-    cursor::{FIRST_BATCH, Open, Owner, Room},
+    cursor::{FIRST_BATCH, GatheringLimits, OpenCursor, Owner},
     failure::Answer,
     fields::Fields,
 };
 
 /// Requirements for a first batch.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct First {
+pub(crate) struct FirstBatch {
     /// Number of documents in the batch; `None`: the usual number.
     pub(crate) size: Option<usize>,
     /// No other batch will follow.
@@ -24,7 +24,7 @@ pub(crate) struct First {
     pub(crate) expires: bool,
 }
 
-impl First {
+impl FirstBatch {
     /// Parses the option `cursor: {batchSize: …}`.
     pub(crate) fn of_cursor(command: &str, cursor: Option<Document>) -> Answer<Self> {
         let mut cursor = Fields::new(&format!("{command}.cursor"), cursor.unwrap_or_default());
@@ -37,7 +37,12 @@ impl First {
 impl Call<'_> {
     /// The reply with a query's first documents; what is left stays open under the session and the
     /// transaction.
-    pub(crate) async fn first_batch(&mut self, namespace: Namespace, open: Open, first: First) -> Answer<Body> {
+    pub(crate) async fn first_batch(
+        &mut self,
+        namespace: Namespace,
+        open: OpenCursor,
+        first: FirstBatch,
+    ) -> Answer<Body> {
         let mut open = self.gather(open, first).await?;
         open.moment = self.validate().await?;
         let moment = open.moment;
@@ -62,10 +67,10 @@ impl Call<'_> {
     ///
     /// # Errors
     /// 146 when the answer is larger than the limits.
-    async fn gather(&self, open: Open, first: First) -> Answer<Open> {
+    async fn gather(&self, open: OpenCursor, first: FirstBatch) -> Answer<OpenCursor> {
         let Some(level) = self.validated else { return Ok(open) };
         let limits = self.context.tx.limits();
-        let room = Room {
+        let room = GatheringLimits {
             what: format!("a read with read concern '{}' outside transactions", level.name()),
             documents: limits.validated_read_documents,
             bytes: limits.validated_read_bytes,

@@ -4,7 +4,7 @@
 use bson::{Document, RawDocumentBuf, doc};
 use mongotx::Namespace;
 
-use super::{call::Call, first_batch::First};
+use super::{call::Call, first_batch::FirstBatch};
 use crate::failure::{Answer, Failure, codes};
 
 /// The server's description of a collection, if there is one.
@@ -14,8 +14,8 @@ pub(crate) async fn describe(call: &Call<'_>, namespace: &Namespace) -> Answer<O
 }
 
 /// Lists are answered as a whole unless the client gives a batch size.
-pub(crate) fn everything(first: First) -> First {
-    First { size: first.size.or(Some(usize::MAX)), ..first }
+pub(crate) fn everything(first: FirstBatch) -> FirstBatch {
+    FirstBatch { size: first.size.or(Some(usize::MAX)), ..first }
 }
 
 /// A description as it is answered.

@@ -28,17 +28,17 @@ const BETWEEN: Duration = Duration::from_millis(50);
 
 /// A seal that makes a token valid for the user who was given it only. Without it, a client that
 /// knows an id could roll back another user's transaction.
-pub(crate) struct Seal<'a> {
+pub(crate) struct TokenSeal<'a> {
     users: Option<Arc<Users>>,
     user: Option<&'a User>,
 }
 
-impl Seal<'static> {
+impl TokenSeal<'static> {
     /// The seal of a gateway without login.
     pub(crate) const NONE: Self = Self { users: None, user: None };
 }
 
-impl<'a> Seal<'a> {
+impl<'a> TokenSeal<'a> {
     /// The seal of a command's user.
     pub(crate) fn of(context: &'a Context, user: Option<&'a User>) -> Self {
         Self { users: context.users.as_ref().map(Roster::now), user }
@@ -54,7 +54,7 @@ impl<'a> Seal<'a> {
 }
 
 /// The token of a transaction; empty as long as it has written nothing.
-pub(crate) fn token(id: Option<TxId>, seal: &Seal<'_>) -> RawDocumentBuf {
+pub(crate) fn token(id: Option<TxId>, seal: &TokenSeal<'_>) -> RawDocumentBuf {
     let Some(id) = id.map(|id| id.to_string()) else { return RawDocumentBuf::new() };
     match seal.on(&id) {
         Some(sealed) => rawdoc! {"mongotx": id, "seal": sealed},
@@ -66,7 +66,7 @@ pub(crate) fn token(id: Option<TxId>, seal: &Seal<'_>) -> RawDocumentBuf {
 ///
 /// # Errors
 /// 9 for what no gateway has made; 13 for what was not made for this user.
-pub(crate) fn parse_token(token: &Document, seal: &Seal<'_>) -> Answer<Option<TxId>> {
+pub(crate) fn parse_token(token: &Document, seal: &TokenSeal<'_>) -> Answer<Option<TxId>> {
     let malformed = || Failure::new(codes::FAILED_TO_PARSE, "the recoveryToken was not made by a MongoTx gateway");
     match token.get(FIELD) {
         None if token.is_empty() => Ok(None),
@@ -118,15 +118,15 @@ mod tests {
     #[test]
     fn tokens_are_read_as_they_are_written() {
         let id: TxId = "000102030405060708090aff.42".parse().unwrap();
-        let read = |raw: RawDocumentBuf| parse_token(&Document::try_from(raw).unwrap(), &Seal::NONE).unwrap();
-        assert_eq!(read(token(Some(id), &Seal::NONE)), Some(id));
-        assert_eq!(read(token(None, &Seal::NONE)), None);
+        let read = |raw: RawDocumentBuf| parse_token(&Document::try_from(raw).unwrap(), &TokenSeal::NONE).unwrap();
+        assert_eq!(read(token(Some(id), &TokenSeal::NONE)), Some(id));
+        assert_eq!(read(token(None, &TokenSeal::NONE)), None);
     }
 
     #[test]
     fn tokens_of_others_are_refused() {
         for token in [doc! {"recoveryShardId": "x"}, doc! {FIELD: 5}, doc! {FIELD: "x"}] {
-            assert_eq!(parse_token(&token, &Seal::NONE).unwrap_err().code, 9, "{token}");
+            assert_eq!(parse_token(&token, &TokenSeal::NONE).unwrap_err().code, 9, "{token}");
         }
     }
 }

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     failure::{Answer, Failure},
-    session::retry::Done,
+    session::retry::StatementResult,
 };
 
 /// A statement of a write command.
@@ -187,10 +187,10 @@ async fn run_some(
 
 fn note(call: &mut Call<'_>, first: usize, result: BulkWriteResult, tally: &mut Tally) {
     let BulkWriteResult { matched_count: matched, modified_count: modified, upserted_ids, deleted_count, .. } = result;
-    tally.done(call, first, Done::Count(deleted_count));
-    tally.done(call, first, Done::Update { matched, modified, upserted: None });
+    tally.done(call, first, StatementResult::Count(deleted_count));
+    tally.done(call, first, StatementResult::Update { matched, modified, upserted: None });
     for (place, id) in upserted_ids {
-        tally.done(call, first + place, Done::Update { matched: 0, modified: 0, upserted: Some(id) });
+        tally.done(call, first + place, StatementResult::Update { matched: 0, modified: 0, upserted: Some(id) });
     }
 }
 
@@ -200,8 +200,8 @@ fn refused(call: &mut Call<'_>, first: usize, error: &Error, tally: &mut Tally) 
     let Some(refused) = error.write_errors().first() else { return tally.refused(call, first, error) };
     if let Some(done) = error.progress() {
         let (matched, modified) = (done.matched + done.upserted, done.modified);
-        tally.done(call, first, Done::Count(done.deleted));
-        tally.done(call, first, Done::Update { matched, modified, upserted: None });
+        tally.done(call, first, StatementResult::Count(done.deleted));
+        tally.done(call, first, StatementResult::Update { matched, modified, upserted: None });
     }
     tally.refused(call, first + refused.index, &refused.error)
 }

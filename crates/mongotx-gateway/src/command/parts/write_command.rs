@@ -3,7 +3,7 @@
 use bson::Document;
 
 use super::{
-    body::Made,
+    body::HandlerReply,
     call::Call,
     statements::{Statement, run_all},
     writes::{Tally, check_count},
@@ -48,7 +48,7 @@ impl<S: ListedStatement> StatementList<S> {
 }
 
 /// Answers the command: carries out its statements, and reports the results of all.
-pub(crate) async fn answer_statements<S: ListedStatement>(call: &mut Call<'_>) -> Answer<Made> {
+pub(crate) async fn answer_statements<S: ListedStatement>(call: &mut Call<'_>) -> Answer<HandlerReply> {
     let namespace = call.namespace()?;
     if let Some(reply) = call.write_plainly(&namespace).await? {
         return Ok(reply.into());
@@ -56,5 +56,5 @@ pub(crate) async fn answer_statements<S: ListedStatement>(call: &mut Call<'_>) -
     let StatementList { mut statements, is_ordered } = StatementList::<S>::parse(call.fields(S::COMMAND))?;
     let mut tally = S::no_results(is_ordered);
     run_all(call, &namespace, &mut statements, &mut tally).await?;
-    tally.finish(call).await.map(Made::Body)
+    tally.finish(call).await.map(HandlerReply::Body)
 }

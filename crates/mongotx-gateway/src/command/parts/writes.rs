@@ -8,7 +8,7 @@ use super::{body::Body, call::Call};
 use crate::{
     failure::{Answer, Failure, codes},
     fields::as_number,
-    session::retry::{Done, MOST_STATEMENTS},
+    session::retry::{MOST_STATEMENTS, StatementResult},
 };
 
 /// # Errors
@@ -52,7 +52,7 @@ impl Tally {
     pub(crate) fn retried(&mut self, call: &Call<'_>, statement: usize) -> Answer<bool> {
         match call.retry.as_deref().and_then(|retry| retry.done(statement)) {
             None => Ok(false),
-            Some(Done::Unknown(failure)) => Err(failure),
+            Some(StatementResult::Unknown(failure)) => Err(failure),
             Some(done) => {
                 self.retried.push(i32::try_from(statement).unwrap_or(i32::MAX));
                 self.add(statement, &done);
@@ -61,10 +61,10 @@ impl Tally {
         }
     }
 
-    fn add(&mut self, statement: usize, done: &Done) {
+    fn add(&mut self, statement: usize, done: &StatementResult) {
         match done {
-            Done::Count(n) => self.n += n,
-            Done::Update { matched, modified, upserted } => {
+            StatementResult::Count(n) => self.n += n,
+            StatementResult::Update { matched, modified, upserted } => {
                 self.n += matched;
                 self.modified = self.modified.map(|total| total + modified);
                 if let Some(id) = upserted {
@@ -72,12 +72,12 @@ impl Tally {
                     self.upserted.push(doc! {"index": statement as i32, "_id": id.clone()}.into());
                 }
             }
-            Done::Modify(_) | Done::Unknown(_) => {}
+            StatementResult::Modify(_) | StatementResult::Unknown(_) => {}
         }
     }
 
     /// Notes the result of a statement.
-    pub(crate) fn done(&mut self, call: &mut Call<'_>, statement: usize, done: Done) {
+    pub(crate) fn done(&mut self, call: &mut Call<'_>, statement: usize, done: StatementResult) {
         self.add(statement, &done);
         if let Some(retry) = call.retry.as_deref_mut() {
             retry.note(statement, done);
@@ -107,21 +107,24 @@ impl Tally {
 
     /// The results of a command's statements, from the server's answer: the sum, and the places of
     /// those that have inserted something.
-    fn results_in(&self, answer: &Document) -> Vec<(usize, Done)> {
+    fn results_in(&self, answer: &Document) -> Vec<(usize, StatementResult)> {
         let number = |of: &Document, field| of.get(field).and_then(as_number).and_then(|n| u64::try_from(n).ok());
         let count = |field| number(answer, field).unwrap_or(0);
         if self.modified.is_none() {
-            return vec![(0, Done::Count(count("n")))];
+            return vec![(0, StatementResult::Count(count("n")))];
         }
         let upserted = answer.get_array("upserted").into_iter().flatten().filter_map(Bson::as_document);
-        let mut results: Vec<(usize, Done)> = upserted
+        let mut results: Vec<(usize, StatementResult)> = upserted
             .filter_map(|one| {
                 let place = number(one, "index").and_then(|place| usize::try_from(place).ok()).unwrap_or(0);
-                Some((place, Done::Update { matched: 0, modified: 0, upserted: Some(one.get("_id")?.clone()) }))
+                Some((
+                    place,
+                    StatementResult::Update { matched: 0, modified: 0, upserted: Some(one.get("_id")?.clone()) },
+                ))
             })
             .collect();
         let matched = count("n").saturating_sub(results.len() as u64);
-        results.push((0, Done::Update { matched, modified: count("nModified"), upserted: None }));
+        results.push((0, StatementResult::Update { matched, modified: count("nModified"), upserted: None }));
         results
     }
 
@@ -139,10 +142,10 @@ impl Tally {
                 call,
                 first + place,
                 match self.modified {
-                    None => Done::Count(n),
+                    None => StatementResult::Count(n),
                     Some(_) => {
                         let changed = if n > 0 { take_one(&mut modified) } else { 0 };
-                        Done::Update { matched: n, modified: changed, upserted: id }
+                        StatementResult::Update { matched: n, modified: changed, upserted: id }
                     }
                 },
             );
@@ -204,7 +207,7 @@ pub(crate) fn note_unknown(
         && let Some(retry) = call.retry.as_deref_mut()
     {
         for statement in statements {
-            retry.note(statement, Done::Unknown(failure.clone()));
+            retry.note(statement, StatementResult::Unknown(failure.clone()));
         }
     }
 }

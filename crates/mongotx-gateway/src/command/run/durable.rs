@@ -20,12 +20,12 @@ use mongotx::{Backoff, Concern, ErrorKind, Isolation, Session, TransactionOption
 
 use super::parsed::{Handle, Parsed};
 use crate::{
-    command::parts::{body::Made, call::Call, recovery},
+    command::parts::{body::HandlerReply, call::Call, recovery},
     context::Context,
     failure::{Answer, Failure, RETRYABLE_WRITE_ERROR, codes},
     session::{
         Lsid,
-        entry::{RecordVersion, Work},
+        entry::{RecordVersion, SessionWork},
         machine::End,
         record::Record,
         refusal::Refusal,
@@ -38,7 +38,7 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(100);
 
 /// Result of one attempt.
 enum Attempt {
-    Done(Made),
+    Done(HandlerReply),
     /// Nothing was made, and it makes sense to try again. If there is no time for that, this is the
     /// answer.
     Again(Failure),
@@ -49,9 +49,9 @@ pub(super) async fn run_durable_write(
     parsed: &Parsed<'_>,
     lsid: &Lsid,
     number: i64,
-    work: &mut Work,
+    work: &mut SessionWork,
     handle: Handle,
-) -> Answer<Made> {
+) -> Answer<HandlerReply> {
     let context = parsed.context;
     context.tx.records.prepare().await?;
     let until = Instant::now() + context.options.client.write_wait;
@@ -66,7 +66,13 @@ pub(super) async fn run_durable_write(
 }
 
 /// Makes one attempt: steps 1 to 4.
-async fn attempt(parsed: &Parsed<'_>, lsid: &Lsid, number: i64, work: &mut Work, handle: Handle) -> Answer<Attempt> {
+async fn attempt(
+    parsed: &Parsed<'_>,
+    lsid: &Lsid,
+    number: i64,
+    work: &mut SessionWork,
+    handle: Handle,
+) -> Answer<Attempt> {
     let before = match work.known.take() {
         Some(known) if known.number < number => {
             Record { number: Some(known.number), version: known.version, done: Retry::default() }
@@ -84,7 +90,7 @@ async fn attempt(parsed: &Parsed<'_>, lsid: &Lsid, number: i64, work: &mut Work,
     let made = handle(&mut call).await;
     let is_refused = call.is_refused || made.is_err();
     match made {
-        Ok(Made::Server(reply)) => Ok(Attempt::Done(Made::Server(reply))),
+        Ok(HandlerReply::Server(reply)) => Ok(Attempt::Done(HandlerReply::Server(reply))),
         Err(failure) if is_transient(&failure) => Ok(again(session, failure).await),
         made if is_refused && now == done || made.is_err() => {
             // A refusal may be this very write's own, carried out by another gateway meanwhile.
@@ -109,7 +115,7 @@ async fn attempt(parsed: &Parsed<'_>, lsid: &Lsid, number: i64, work: &mut Work,
     }
 }
 
-fn remember(work: &mut Work, record: &Record) {
+fn remember(work: &mut SessionWork, record: &Record) {
     work.known = record.number.map(|number| RecordVersion { number, version: record.version });
 }
 

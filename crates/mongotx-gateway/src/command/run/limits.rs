@@ -10,7 +10,7 @@ use crate::{
 
 /// Events that end a command before its handler does. An end drops what the command waits for, and
 /// the server ends a read whose connection is closed.
-pub(crate) struct Ends<'a, K> {
+pub(crate) struct CommandEnds<'a, K> {
     /// Time limit of the command (`maxTimeMS`).
     pub(crate) time: Option<Duration>,
     /// The interruption of the command: the end of its session, or `killOp`.
@@ -22,10 +22,10 @@ pub(crate) struct Ends<'a, K> {
 
 /// The handler's answer, unless something ends the command first.
 pub(crate) async fn within_limits<T>(
-    ends: Ends<'_, impl Future<Output = ()> + Send>,
+    ends: CommandEnds<'_, impl Future<Output = ()> + Send>,
     work: impl Future<Output = Answer<T>>,
 ) -> Answer<T> {
-    let Ends { time, interruption, client } = ends;
+    let CommandEnds { time, interruption, client } = ends;
     let time_is_over = async {
         match time {
             Some(limit) => tokio::time::sleep(limit).await,

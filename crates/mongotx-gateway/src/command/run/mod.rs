@@ -26,13 +26,13 @@ use futures_util::FutureExt;
 
 use self::parsed::Parsed;
 pub(super) use self::{
-    limits::{Ends, within_limits},
+    limits::{CommandEnds, within_limits},
     parsed::Handler,
     write::{begin_write, retryable_failure},
 };
 use super::{
     allowed::refusal,
-    parts::body::Made,
+    parts::body::HandlerReply,
     registry::{Arrived, Running},
 };
 use crate::{
@@ -47,7 +47,7 @@ pub(super) fn outside<H: Handler>(arrived: Arrived<'_>) -> Running<'_> {
     carry_out(arrived, outside_by_mode::<H>)
 }
 
-async fn outside_by_mode<H: Handler>(mut parsed: Parsed<'_>) -> Answer<Made> {
+async fn outside_by_mode<H: Handler>(mut parsed: Parsed<'_>) -> Answer<HandlerReply> {
     match parsed.mode.clone() {
         Mode::Plain(lsid) => plain::run_outside_transactions::<H>(&mut parsed, lsid).await,
         Mode::Write(..) => Err(parsed.not_retryable()),
@@ -60,7 +60,7 @@ pub(super) fn statement<H: Handler>(arrived: Arrived<'_>) -> Running<'_> {
     carry_out(arrived, statement_by_mode::<H>)
 }
 
-async fn statement_by_mode<H: Handler>(mut parsed: Parsed<'_>) -> Answer<Made> {
+async fn statement_by_mode<H: Handler>(mut parsed: Parsed<'_>) -> Answer<HandlerReply> {
     match parsed.mode.clone() {
         Mode::Plain(lsid) => plain::run_outside_transactions::<H>(&mut parsed, lsid).await,
         Mode::Write(..) => Err(parsed.not_retryable()),
@@ -75,7 +75,7 @@ pub(super) fn retryable<H: Handler>(arrived: Arrived<'_>) -> Running<'_> {
     carry_out(arrived, retryable_by_mode::<H>)
 }
 
-async fn retryable_by_mode<H: Handler>(mut parsed: Parsed<'_>) -> Answer<Made> {
+async fn retryable_by_mode<H: Handler>(mut parsed: Parsed<'_>) -> Answer<HandlerReply> {
     match parsed.mode.clone() {
         Mode::Plain(lsid) => plain::run_outside_transactions::<H>(&mut parsed, lsid).await,
         Mode::Write(lsid, number) => write::run_numbered_write::<H>(&mut parsed, lsid, number).await,
@@ -95,7 +95,7 @@ pub(super) fn abort(arrived: Arrived<'_>) -> Running<'_> {
     carry_out(arrived, |parsed| end_by_mode(parsed, false))
 }
 
-async fn end_by_mode(mut parsed: Parsed<'_>, commits: bool) -> Answer<Made> {
+async fn end_by_mode(mut parsed: Parsed<'_>, commits: bool) -> Answer<HandlerReply> {
     match parsed.mode.clone() {
         Mode::Plain(_) => {
             let message = format!("{} must be run within a transaction", parsed.name);
@@ -109,7 +109,7 @@ async fn end_by_mode(mut parsed: Parsed<'_>, commits: bool) -> Answer<Made> {
 /// Takes the command apart, and makes a reply of what `run` makes of it.
 fn carry_out<'a, F>(arrived: Arrived<'a>, run: impl FnOnce(Parsed<'a>) -> F + Send + 'a) -> Running<'a>
 where
-    F: Future<Output = Answer<Made>> + Send + 'a,
+    F: Future<Output = Answer<HandlerReply>> + Send + 'a,
 {
     let carried_out = async move {
         let body = arrived.request.to_document()?;
@@ -117,7 +117,7 @@ where
             Ok(parsed) => run(parsed).await,
             Err(failure) => Err(failure),
         };
-        Ok(made.map_or_else(Reply::from, Made::into_reply).stamped(&arrived.context.tx.clock))
+        Ok(made.map_or_else(Reply::from, HandlerReply::into_reply).stamped(&arrived.context.tx.clock))
     };
     carried_out.boxed()
 }

@@ -6,11 +6,11 @@ use std::{panic::AssertUnwindSafe, pin::pin, sync::Arc};
 use bson::Document;
 use futures_util::{FutureExt, future::BoxFuture};
 
-use super::limits::{Ends, within_limits};
+use super::limits::{CommandEnds, within_limits};
 use crate::{
     access::User,
     command::{
-        parts::{body::Made, call::Call, generic::Generic},
+        parts::{body::HandlerReply, call::Call, generic::Generic},
         registry::{Arrived, Command},
     },
     connection::Connection,
@@ -82,10 +82,10 @@ impl<'a> Parsed<'a> {
     }
 
     /// The limits of the command, besides the end of its session.
-    pub(super) fn ends<K>(&self, interruption: Option<K>) -> Ends<'a, K> {
+    pub(super) fn ends<K>(&self, interruption: Option<K>) -> CommandEnds<'a, K> {
         let time = self.generic.limit.filter(|_| !self.command.awaits);
         let client = self.command.only_reads(&self.body).then_some(self.connection);
-        Ends { time, interruption, client }
+        CommandEnds { time, interruption, client }
     }
 
     /// The error for a number of a transaction on a command that does not write.
@@ -101,12 +101,12 @@ impl<'a> Parsed<'a> {
 /// Parser and handler of one command; the table of commands has one for each.
 pub(crate) trait Handler: 'static {
     /// Reads the command's own fields, calls the library and makes the reply.
-    fn answer(call: &mut Call<'_>) -> impl Future<Output = Answer<Made>> + Send;
+    fn answer(call: &mut Call<'_>) -> impl Future<Output = Answer<HandlerReply>> + Send;
 }
 
 /// Carries out a command by its handler. A panic in it, which would be a defect, is an error like
 /// others: it ends the transaction that the command is part of.
-pub(super) async fn handle<H: Handler>(call: &mut Call<'_>) -> Answer<Made> {
+pub(super) async fn handle<H: Handler>(call: &mut Call<'_>) -> Answer<HandlerReply> {
     let name = call.name;
     let handled = AssertUnwindSafe(async {
         // Here, because in a transaction it is the error of a statement.
@@ -125,7 +125,7 @@ pub(super) async fn handle<H: Handler>(call: &mut Call<'_>) -> Answer<Made> {
 
 /// Runs a handler with the two options that go into every command it sends: the client's comment,
 /// and the bypass of validators.
-async fn run_as_asked<H: Handler>(call: &mut Call<'_>) -> Answer<Made> {
+async fn run_as_asked<H: Handler>(call: &mut Call<'_>) -> Answer<HandlerReply> {
     let (comment, bypasses) = (call.generic.comment.clone(), is_asked(call.body.get("bypassDocumentValidation")));
     if comment.is_none() && !bypasses {
         return H::answer(call).await;
@@ -143,8 +143,8 @@ async fn run_as_asked<H: Handler>(call: &mut Call<'_>) -> Answer<Made> {
 /// first.
 pub(super) async fn handle_within<H: Handler>(
     call: &mut Call<'_>,
-    ends: Ends<'_, impl Future<Output = ()> + Send>,
-) -> Answer<Made> {
+    ends: CommandEnds<'_, impl Future<Output = ()> + Send>,
+) -> Answer<HandlerReply> {
     // The future is pinned here: passing it on would take its space on the stack twice.
     let watch = call.connection.doing().watch.clone();
     let handled = pin!(handle::<H>(call));
@@ -153,9 +153,9 @@ pub(super) async fn handle_within<H: Handler>(
 
 /// A handler as a function pointer, for code that runs commands repeatedly and need not be compiled
 /// for each of them.
-pub(super) type Handle = for<'a, 'b> fn(&'a mut Call<'b>) -> BoxFuture<'a, Answer<Made>>;
+pub(super) type Handle = for<'a, 'b> fn(&'a mut Call<'b>) -> BoxFuture<'a, Answer<HandlerReply>>;
 
 /// Calls a handler; its future is on the heap: [`Handle`].
-pub(super) fn handle_boxed<'a, H: Handler>(call: &'a mut Call<'_>) -> BoxFuture<'a, Answer<Made>> {
+pub(super) fn handle_boxed<'a, H: Handler>(call: &'a mut Call<'_>) -> BoxFuture<'a, Answer<HandlerReply>> {
     handle::<H>(call).boxed()
 }

@@ -11,13 +11,16 @@ use super::{
     validated_read,
 };
 use crate::{
-    command::parts::body::{Body, Made},
+    command::parts::body::{Body, HandlerReply},
     failure::{Answer, Failure},
     session::{Lsid, entry::SessionEntry},
 };
 
 /// Carries it out, perhaps in a session.
-pub(super) async fn run_outside_transactions<H: Handler>(parsed: &mut Parsed<'_>, lsid: Option<Lsid>) -> Answer<Made> {
+pub(super) async fn run_outside_transactions<H: Handler>(
+    parsed: &mut Parsed<'_>,
+    lsid: Option<Lsid>,
+) -> Answer<HandlerReply> {
     parsed.generic.read.check_plain(parsed.name, parsed.command.reads)?;
     let sessions = &parsed.context.tx.sessions;
     // A command that kills sessions does not stop at its own: the others would stay. It works when
@@ -28,7 +31,7 @@ pub(super) async fn run_outside_transactions<H: Handler>(parsed: &mut Parsed<'_>
     if let Some(level) = parsed.generic.read.one_moment(parsed.command.reads) {
         let watch = &parsed.connection.doing().watch;
         let running = watch.over(validated_read::run_validated_read(parsed, level, handle_boxed::<H>).boxed());
-        return within_limits(ends, running).await.map(Made::Body).map_err(Failure::outside);
+        return within_limits(ends, running).await.map(HandlerReply::Body).map_err(Failure::outside);
     }
     let mut call = parsed.call();
     match handle_within::<H>(&mut call, ends).await {

@@ -19,10 +19,10 @@ use crate::{
         allowed::check_statement,
         end_transaction::{self, Ending},
         parts::{
-            body::{Body, Made},
+            body::{Body, HandlerReply},
             call::Call,
             generic::Generic,
-            recovery::{self, Seal},
+            recovery::{self, TokenSeal},
         },
     },
     context::Context,
@@ -32,7 +32,7 @@ use crate::{
     session::{
         Lsid,
         end::{self, Transition},
-        entry::{Open, Work},
+        entry::{SessionTransaction, SessionWork},
         machine::{Event, State, Step},
     },
 };
@@ -43,7 +43,7 @@ pub(super) async fn run_in_transaction<H: Handler>(
     lsid: Lsid,
     number: i64,
     begins: bool,
-) -> Answer<Made> {
+) -> Answer<HandlerReply> {
     check_statement(parsed.command, parsed.name, parsed.db, &parsed.generic, begins)?;
     let state = &parsed.context.tx;
     let entry = state.sessions.get(&lsid, Instant::now())?;
@@ -72,7 +72,13 @@ pub(super) async fn run_in_transaction<H: Handler>(
 }
 
 /// Commits a transaction, or rolls it back.
-pub(super) async fn end(parsed: &mut Parsed<'_>, lsid: Lsid, number: i64, begins: bool, commits: bool) -> Answer<Made> {
+pub(super) async fn end(
+    parsed: &mut Parsed<'_>,
+    lsid: Lsid,
+    number: i64,
+    begins: bool,
+    commits: bool,
+) -> Answer<HandlerReply> {
     check_statement(parsed.command, parsed.name, parsed.db, &parsed.generic, begins)?;
     let state = &parsed.context.tx;
     let entry = state.sessions.get(&lsid, Instant::now())?;
@@ -94,23 +100,23 @@ pub(super) async fn end(parsed: &mut Parsed<'_>, lsid: Lsid, number: i64, begins
 
 /// Checks that a command has the API parameters of its transaction. One that has others does not
 /// end the transaction, as in the server.
-fn check_api(work: &Work, parsed: &Parsed<'_>) -> Answer<()> {
+fn check_api(work: &SessionWork, parsed: &Parsed<'_>) -> Answer<()> {
     parsed.generic.api.check_continues(parsed.name, "the transaction's first command", work.api)
 }
 
 /// Adds the recovery token of the transaction.
-fn named(work: &Work, parsed: &Parsed<'_>, made: Answer<Body>) -> Answer<Made> {
-    let seal = Seal::of(parsed.context, parsed.user.as_deref());
+fn named(work: &SessionWork, parsed: &Parsed<'_>, made: Answer<Body>) -> Answer<HandlerReply> {
+    let seal = TokenSeal::of(parsed.context, parsed.user.as_deref());
     made.map(|body| body.with_recovery_token(recovery::token(work.id, &seal)).into())
 }
 
-async fn end_one(work: &mut Work, parsed: &mut Parsed<'_>, number: i64, commits: bool) -> Answer<Body> {
+async fn end_one(work: &mut SessionWork, parsed: &mut Parsed<'_>, number: i64, commits: bool) -> Answer<Body> {
     let mut body = std::mem::take(&mut parsed.body);
     body.remove(parsed.name);
     let ending = Ending {
         client: &parsed.context.client,
         number,
-        seal: Seal::of(parsed.context, parsed.user.as_deref()),
+        seal: TokenSeal::of(parsed.context, parsed.user.as_deref()),
         concern: parsed.generic.write.as_ref(),
         has_tokens: parsed.context.options.replica_set.is_none(),
         fields: Fields::new(parsed.name, body),
@@ -127,7 +133,7 @@ async fn end_one(work: &mut Work, parsed: &mut Parsed<'_>, number: i64, commits:
 
 /// `origin`: how change events name the transaction.
 async fn begin(
-    work: &mut Work,
+    work: &mut SessionWork,
     context: &Context,
     generic: &Generic,
     origin: Document,
@@ -156,7 +162,7 @@ async fn begin(
     let metrics = &context.tx.metrics;
     metrics.started.inc();
     let counted = Counted::in_gauge(&metrics.open);
-    work.open = Some(Open { session, since: shown.since, made: Vec::new(), shown, _counted: counted });
+    work.open = Some(SessionTransaction { session, since: shown.since, made: Vec::new(), shown, _counted: counted });
     Ok(())
 }
 
@@ -180,7 +186,7 @@ fn with_option(mut failure: Failure, lock_wait: Duration, lifetime: Duration) ->
 /// connection meanwhile: no driver goes on with a transaction when it got no answer to a statement,
 /// and its locks would block others.
 async fn in_transaction<H: Handler>(
-    work: &mut Work,
+    work: &mut SessionWork,
     parsed: &mut Parsed<'_>,
     lsid: &Lsid,
     interruption: impl Future<Output = ()> + Send,
@@ -213,8 +219,8 @@ async fn in_transaction<H: Handler>(
     }
     let lifetime = state.limits().transaction_lifetime;
     match made.map_err(|failure| with_option(failure, context.tuning().lock_wait, lifetime))? {
-        Made::Body(body) => Ok(body),
-        Made::Server(_) => {
+        HandlerReply::Body(body) => Ok(body),
+        HandlerReply::Server(_) => {
             Err(Failure::new(codes::INTERNAL_ERROR, "a statement of a transaction was passed on to the server"))
         }
     }

@@ -19,7 +19,7 @@ use mongotx::{Attempts, Backoff, Session, TransactionOptions};
 use super::parsed::{Handle, Parsed};
 use crate::{
     command::parts::{
-        body::{Body, Made},
+        body::{Body, HandlerReply},
         call::Call,
         read_concern::ReadLevel,
     },
@@ -73,8 +73,10 @@ async fn attempt(parsed: &Parsed<'_>, level: ReadLevel, handle: Handle, lost: &A
     let mut session = begin(parsed, level, lost)?;
     let mut call = Call { session: Some(&mut session), validated: Some(level), ..parsed.call_again() };
     match handle(&mut call).await? {
-        Made::Body(body) => Ok(body),
-        Made::Server(_) => Err(Failure::new(codes::INTERNAL_ERROR, "a validated read was passed on to the server")),
+        HandlerReply::Body(body) => Ok(body),
+        HandlerReply::Server(_) => {
+            Err(Failure::new(codes::INTERNAL_ERROR, "a validated read was passed on to the server"))
+        }
     }
 }
 

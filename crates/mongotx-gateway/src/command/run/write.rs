@@ -10,20 +10,24 @@ use super::{
     parsed::{Handler, Parsed, handle, handle_boxed},
 };
 use crate::{
-    command::parts::{body::Made, call::Call},
+    command::parts::{body::HandlerReply, call::Call},
     context::Context,
     failure::{Answer, Failure, RETRYABLE_WRITE_ERROR, codes},
     metrics::{AbortReason, Repeated},
     options::RetryableWrites,
     session::{
         Lsid,
-        entry::Work,
+        entry::SessionWork,
         machine::{Event, Step},
     },
 };
 
 /// Carries it out, or answers what it has done before.
-pub(super) async fn run_numbered_write<H: Handler>(parsed: &mut Parsed<'_>, lsid: Lsid, number: i64) -> Answer<Made> {
+pub(super) async fn run_numbered_write<H: Handler>(
+    parsed: &mut Parsed<'_>,
+    lsid: Lsid,
+    number: i64,
+) -> Answer<HandlerReply> {
     parsed.generic.read.check_plain(parsed.name, parsed.command.reads)?;
     let entry = parsed.context.tx.sessions.get(&lsid, Instant::now())?;
     let interruption = entry.interruption();
@@ -51,7 +55,7 @@ pub(super) async fn run_numbered_write<H: Handler>(parsed: &mut Parsed<'_>, lsid
 
 /// A retryable write is about to be carried out, or answered again: what is open under an older
 /// number ends.
-pub(crate) async fn begin_write(context: &Context, lsid: &Lsid, number: i64, work: &mut Work) -> Answer<()> {
+pub(crate) async fn begin_write(context: &Context, lsid: &Lsid, number: i64, work: &mut SessionWork) -> Answer<()> {
     let state = &context.tx;
     let older = work.machine.newest();
     if work.machine.on(number, Event::Write)? == Step::WriteAgain {

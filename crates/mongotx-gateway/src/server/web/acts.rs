@@ -17,13 +17,13 @@ const MOST_DOCUMENTS: usize = 500;
 const MOST_TRANSACTIONS: usize = 50;
 
 /// The user who clicked, and the address that the request came from.
-pub(super) struct By {
+pub(super) struct Operator {
     pub(super) user: String,
     pub(super) peer: SocketAddr,
 }
 
 /// The result of an action, or the reason in words why it failed.
-type Done = Result<Value, String>;
+type ActionResult = Result<Value, String>;
 
 fn text<'a>(said: &'a Value, field: &str) -> Option<&'a str> {
     said.get(field).and_then(Value::as_str)
@@ -31,7 +31,7 @@ fn text<'a>(said: &'a Value, field: &str) -> Option<&'a str> {
 
 /// Rolls back a transaction: one that is open at this gateway, by its session and its number, or
 /// any that is not decided, by its id.
-pub(super) async fn abort(context: &Context, said: &Value, by: &By) -> Done {
+pub(super) async fn abort(context: &Context, said: &Value, by: &Operator) -> ActionResult {
     if let Some(session) = text(said, "session") {
         let lsid = session_of(session).ok_or("there is no such session")?;
         let number: i64 = text(said, "number").and_then(|number| number.parse().ok()).ok_or("which transaction?")?;
@@ -60,7 +60,7 @@ pub(super) async fn abort(context: &Context, said: &Value, by: &By) -> Done {
 }
 
 /// Ends a command that runs, by its number, as the end of its session would.
-pub(super) fn end(context: &Context, said: &Value, by: &By) -> Done {
+pub(super) fn end(context: &Context, said: &Value, by: &Operator) -> ActionResult {
     let opid: i64 = text(said, "opid").and_then(|opid| opid.parse().ok()).ok_or("there is no such command")?;
     let who = match context.tx.interrupt(opid, |_| true) {
         Interrupted::Notified(who) => who,
@@ -72,7 +72,7 @@ pub(super) fn end(context: &Context, said: &Value, by: &By) -> Done {
 }
 
 /// The transactions of a client that hold documents, with how many.
-pub(super) async fn holds(context: &Context, said: &Value) -> Done {
+pub(super) async fn holds(context: &Context, said: &Value) -> ActionResult {
     let id: ClientId = text(said, "client").and_then(|id| id.parse().ok()).ok_or("there is no such client")?;
     let looked = timeout(LOOK_LIMIT, look(context, id)).await;
     looked
@@ -110,7 +110,7 @@ async fn look(context: &Context, id: ClientId) -> mongotx::Result<Value> {
 }
 
 /// Finishes and undoes what dead clients have left.
-pub(super) async fn repair(context: &Context, by: &By) -> Done {
+pub(super) async fn repair(context: &Context, by: &Operator) -> ActionResult {
     tracing::warn!(user = ?by.user, peer = %by.peer, "an operator has what dead clients have left repaired");
     let swept = context.client.sweep().await.map_err(|error| error.to_string())?;
     let (fenced, retired, repaired) = (swept.fenced, swept.retired, swept.repaired);

@@ -68,7 +68,7 @@ pub(crate) struct Web {
 }
 
 /// State that all connections for the page share.
-struct Desk {
+struct PageState {
     server: Arc<Server>,
     names: Vec<String>,
     /// Token that only pages of this gateway know.
@@ -99,14 +99,14 @@ impl Web {
         let closing = server.closing.clone();
         let names = server.context.options.web_names.clone();
         let token = format!("{:032x}", rand::random::<u128>());
-        let desk = Arc::new(Desk { server, names, token, logins: Logins::default(), store: Store::default() });
+        let desk = Arc::new(PageState { server, names, token, logins: Logins::default(), store: Store::default() });
         let here = self.address;
         let admit = |stream, peer| admit(stream, peer, here, Arc::clone(&desk));
         accept("the page", &self.listener, LIMITS, &closing, admit).await;
     }
 }
 
-async fn admit(stream: TcpStream, peer: SocketAddr, here: SocketAddr, desk: Arc<Desk>) {
+async fn admit(stream: TcpStream, peer: SocketAddr, here: SocketAddr, desk: Arc<PageState>) {
     match desk.server.tls() {
         None => serve(stream, peer, desk).await,
         Some(tls) => {
@@ -118,7 +118,7 @@ async fn admit(stream: TcpStream, peer: SocketAddr, here: SocketAddr, desk: Arc<
     }
 }
 
-async fn serve(socket: impl Socket, peer: SocketAddr, desk: Arc<Desk>) {
+async fn serve(socket: impl Socket, peer: SocketAddr, desk: Arc<PageState>) {
     let manner = Conversation { what: "the page", slowest: SLOWEST, keeps_alive: true };
     let answer = |request| {
         let desk = Arc::clone(&desk);
@@ -127,7 +127,7 @@ async fn serve(socket: impl Socket, peer: SocketAddr, desk: Arc<Desk>) {
     converse(socket, manner, answer).await;
 }
 
-impl Desk {
+impl PageState {
     async fn answer(&self, request: Request<Incoming>, peer: SocketAddr) -> Answer {
         let is_secure = self.server.tls().is_some();
         let mut answer = match self.checked(request, peer, is_secure).await {
@@ -196,7 +196,7 @@ impl Desk {
 
     async fn act(&self, path: &str, body: &[u8], user: Option<&User>, peer: SocketAddr) -> Result<Answer, Refusal> {
         let bad = |why: String| (StatusCode::BAD_REQUEST, why);
-        let by = acts::By { user: user.map(|user| user.name.to_string()).unwrap_or_default(), peer };
+        let by = acts::Operator { user: user.map(|user| user.name.to_string()).unwrap_or_default(), peer };
         let context = &self.server.context;
         let said =
             serde_json::from_slice(body).map_err(|error| bad(format!("the request is not understood: {error}")))?;

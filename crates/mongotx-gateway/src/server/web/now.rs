@@ -8,12 +8,12 @@ use serde_json::{Value, json};
 use crate::{
     access::User,
     activity::{
-        Who,
+        ClientIdentity,
         transactions::{Ended, Snapshot},
     },
     context::Context,
-    look::{Kind, Operation, Wanted, look},
-    metrics::history::{Second, Sort},
+    look::{Kind, Operation, OperationFilter, look},
+    metrics::history::{CommandKind, SecondFigures},
     session::Lsid,
 };
 
@@ -25,7 +25,7 @@ const MOST_SHOWN: usize = 100;
 /// All that the page shows. `since`: the end of the last second that it knows, in milliseconds
 /// since 1970.
 pub(super) fn state(context: &Context, since: u64, user: Option<&User>, clients: &Value) -> Value {
-    let wanted = Wanted { user: None, idle_connections: false, idle_transactions: true, most: MOST_SEEN };
+    let wanted = OperationFilter { user: None, idle_connections: false, idle_transactions: true, most: MOST_SEEN };
     let mut found = look(&context.tx, wanted);
     let blocking: HashSet<TxId> = found.iter().filter_map(|one| Some(one.wait.as_ref()?.rival)).collect();
     let is_blocking = |one: &Operation| {
@@ -49,7 +49,7 @@ pub(super) fn state(context: &Context, since: u64, user: Option<&User>, clients:
         "more_operations": found.len().saturating_sub(MOST_SHOWN),
         "ended": ended,
         "clients": clients,
-        "sorts": Sort::ALL.map(Sort::name),
+        "sorts": CommandKind::ALL.map(CommandKind::name),
         "seconds": metrics.seconds(since).iter().map(second).collect::<Vec<_>>(),
     })
 }
@@ -102,7 +102,7 @@ fn snapshot(shown: &Snapshot) -> Value {
     json!({"who": who(&shown.who), "namespace": shown.statement.namespace(), "shape": shown.statement.shape()})
 }
 
-fn who(who: &Who) -> Value {
+fn who(who: &ClientIdentity) -> Value {
     json!({
         "connection": who.connection.to_string(),
         "user": who.user.as_ref().map(ToString::to_string),
@@ -112,7 +112,7 @@ fn who(who: &Who) -> Value {
     })
 }
 
-fn second(second: &Second) -> Value {
+fn second(second: &SecondFigures) -> Value {
     let sorts = second.sorts.map(|sort| json!([sort.count, sort.median, sort.p99]));
     json!({
         "at": second.at, "sorts": sorts, "errors": second.errors, "committed": second.committed,
