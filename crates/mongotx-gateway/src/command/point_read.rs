@@ -3,7 +3,7 @@
 //! wants takes the long way ([`super::run`]), which also has the errors for what is malformed; that
 //! is decided before anything is sent.
 
-use std::time::Instant;
+use std::{pin::pin, time::Instant};
 
 use bson::{RawArrayBuf, RawBsonRef, RawDocument, RawDocumentBuf, rawdoc, spec::BinarySubtype};
 use futures_util::FutureExt;
@@ -122,7 +122,8 @@ async fn find(
     let lsid = lsid.map(|lsid| lsid.of_user(user.as_deref())).transpose()?;
     let entry = lsid.map(|lsid| context.tx.sessions.get(&lsid, Instant::now())).transpose()?;
     let collection = context.client.database(&namespace.db).collection::<RawDocumentBuf>(&namespace.coll);
-    let found = async { collection.find_by_id_raw(id).await.map_err(Failure::from) };
+    // The future is pinned here: passing it on would copy it, and take its space twice.
+    let found = pin!(async { collection.find_by_id_raw(id).await.map_err(Failure::from) });
     let ends = CommandEnds {
         time: None,
         interruption: entry.as_deref().map(SessionEntry::interruption),

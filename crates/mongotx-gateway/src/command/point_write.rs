@@ -3,7 +3,7 @@
 //! malformed, takes the long way ([`super::run`]); that is decided before anything is sent. The
 //! session, what it remembers of a retryable write, and the reply are those of the long way.
 
-use std::time::Instant;
+use std::{pin::pin, time::Instant};
 
 use bson::{Document, RawBsonRef, RawDocument, RawDocumentBuf};
 use futures_util::FutureExt;
@@ -216,11 +216,12 @@ async fn in_session(
         validated: None,
         is_refused: false,
     };
-    let noted = async {
+    // The future is pinned here: passing it on would copy it, and take its space twice each time.
+    let noted = pin!(async {
         let made = carry_out(&mut call, namespace, change).await;
         call.is_answered();
         made
-    };
+    });
     let noted = connection.doing().watch.over(noted);
     let made = within_limits(CommandEnds { time: None, interruption, client: None }, noted).await;
     made.map_err(|failure| if is_retryable { retryable_failure(failure) } else { failure.outside() })

@@ -3,8 +3,9 @@
 
 use std::time::{Duration, Instant};
 
-/// Number of probed queries within [`WINDOW`] that are worth a lease.
-pub(super) const WORTH: u32 = 200;
+/// Number of probed queries within [`WINDOW`] that are worth a lease: four times as many as it
+/// sends to be renewed.
+pub(super) const WORTH: u32 = 50;
 const WINDOW: Duration = Duration::from_secs(5);
 /// Pauses before another attempt, twice as long each time that a lease was not held for longer than
 /// the last one: the first, and the longest.
