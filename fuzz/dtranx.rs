@@ -153,7 +153,7 @@ fn replace(medium: &Memory, file: &str, bytes: &[u8]) {
 }
 
 /// The header gets the number and size that fit; every block of a plausible length gets its
-/// checksum.
+/// checksum, those without a payload among them.
 fn mend_segment(bytes: &mut [u8]) {
     let size = bytes.len() as u64;
     let Some(header) = bytes.first_chunk_mut::<64>() else { return };
@@ -161,10 +161,11 @@ fn mend_segment(bytes: &mut [u8]) {
     header[24..32].copy_from_slice(&size.to_le_bytes());
     mend(header, 12);
     let mut at = 64;
-    while let Some(header) = bytes.get(at..at + 32) {
+    while let Some(header) = bytes.get(at..at + 48) {
         let length = u32::from_le_bytes(*header.first_chunk().unwrap()) as usize;
-        let end = at + 32 + length;
-        let Some(block) = bytes.get_mut(at..end).filter(|_| length > 0) else {
+        let end = at + 48 + length;
+        let is_begun = header.iter().any(|byte| *byte != 0);
+        let Some(block) = bytes.get_mut(at..end).filter(|_| is_begun) else {
             at += 64;
             continue;
         };
@@ -177,7 +178,7 @@ fn mend_segment(bytes: &mut [u8]) {
 
 fn mend_half(half: &mut [u8]) {
     let length = u32::from_le_bytes(*half[32..].first_chunk().unwrap()) as usize;
-    if let Some(used) = half.get_mut(..40 + length) {
+    if let Some(used) = half.get_mut(..96 + length) {
         mend(used, 12);
     }
 }

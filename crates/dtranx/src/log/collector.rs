@@ -10,7 +10,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::Result;
 use super::ahead::Ahead;
-use super::gc_log::GcLog;
+use super::entry::{Position, State};
+use super::gc_log::{GcLog, Kept};
 use super::medium::Medium;
 use super::segment::SegmentNumber;
 
@@ -34,27 +35,70 @@ pub struct LogSpace {
     pub bytes: u64,
 }
 
-/// The complete segments, oldest first.
+/// A segment that is complete, and what it begins with.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Closed {
+    pub(super) info: SegmentInfo,
+    /// Place before the entry with the lowest index in it; `None`: no entry in it follows one.
+    pub(super) lowest: Option<Position>,
+}
+
+/// The complete segments, and what the GC log has to keep when some of them go.
 #[derive(Clone)]
 pub(super) struct Complete {
-    segments: Arc<Mutex<VecDeque<SegmentInfo>>>,
+    known: Arc<Mutex<Known>>,
+}
+
+struct Known {
+    /// Oldest first.
+    closed: VecDeque<Closed>,
+    /// Place before the entry with the lowest index in the segment in use.
+    lowest: Option<Position>,
+    /// The last entry.
+    last: Position,
+    /// The newest state that is durable.
+    state: State,
+}
+
+impl Known {
+    /// The last of the entries in the segments up to `through` that is not void: no segment behind
+    /// them has an entry of its index or below.
+    fn last_in(&self, through: SegmentNumber) -> Position {
+        let later = self.closed.iter().filter(|closed| closed.info.number > through).map(|closed| closed.lowest);
+        later.fold(self.lowest, Position::lower).unwrap_or(self.last)
+    }
 }
 
 impl Complete {
-    pub(super) fn new(segments: VecDeque<SegmentInfo>) -> Self {
-        Self { segments: Arc::new(Mutex::new(segments)) }
+    pub(super) fn new(closed: VecDeque<Closed>, last: Position, state: State) -> Self {
+        Self { known: Arc::new(Mutex::new(Known { closed, lowest: None, last, state })) }
     }
 
+    /// The segment in use is complete.
     pub(super) fn push(&self, info: SegmentInfo) {
-        self.lock().push_back(info);
+        let mut known = self.lock();
+        let lowest = known.lowest.take();
+        known.closed.push_back(Closed { info, lowest });
+    }
+
+    /// An entry is written into the segment in use.
+    pub(super) fn written(&self, before: Position, entry: Position) {
+        let mut known = self.lock();
+        known.lowest = Position::lower(known.lowest, Some(before));
+        known.last = entry;
+    }
+
+    /// A state is durable.
+    pub(super) fn durable(&self, state: State) {
+        self.lock().state = state;
     }
 
     pub(super) fn all(&self) -> Vec<SegmentInfo> {
-        self.lock().iter().copied().collect()
+        self.lock().closed.iter().map(|closed| closed.info).collect()
     }
 
-    fn lock(&self) -> MutexGuard<'_, VecDeque<SegmentInfo>> {
-        self.segments.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -70,7 +114,7 @@ pub(super) struct Shared {
 impl Shared {
     pub(super) fn space(&self) -> LogSpace {
         let others = 1 + u64::from(self.ahead.is_made());
-        let complete = self.complete.lock();
+        let complete = self.complete.all();
         let complete_bytes: u64 = complete.iter().map(|info| info.size_bytes).sum();
         LogSpace { segments: complete.len() as u64 + others, bytes: complete_bytes + others * self.size_bytes }
     }
@@ -119,13 +163,14 @@ impl Collector {
     /// `state` is larger than [`super::GC_PAYLOAD_LIMIT_BYTES`] (nothing was done then), or the
     /// medium refuses.
     pub fn write(&mut self, state: &[u8]) -> Result<()> {
-        self.gc_log.write(self.gc_log.oldest(), state)
+        let newest = self.shared.complete.lock().state;
+        self.gc_log.write(Kept { state: newest, ..self.gc_log.kept() }, state)
     }
 
     /// Removes the complete segments up to and with `through`, oldest first. Returns their number.
     ///
     /// The caller ensures that nothing in them is needed: what they committed is durable in the
-    /// storage.
+    /// storage, and their other entries are void, durably.
     ///
     /// # Errors
     /// The medium refuses.
@@ -133,10 +178,14 @@ impl Collector {
         let going: Vec<_> = self.shared.complete.all().into_iter().filter(|info| info.number <= through).collect();
         let Some(last) = going.last() else { return Ok(0) };
         let state = self.gc_log.payload().to_vec();
-        self.gc_log.write(last.number.next(), &state)?;
+        let kept = {
+            let known = self.shared.complete.lock();
+            Kept { oldest: last.number.next(), before: known.last_in(last.number), state: known.state }
+        };
+        self.gc_log.write(kept, &state)?;
         for info in &going {
             self.medium.remove(&info.number.file_name())?;
-            self.shared.complete.lock().pop_front();
+            self.shared.complete.lock().closed.pop_front();
         }
         Ok(going.len())
     }

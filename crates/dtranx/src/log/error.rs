@@ -2,11 +2,11 @@
 
 use std::io;
 
+use super::entry::Position;
 use crate::core::StoreId;
 
-/// An error of the log. After any of them but [`LogError::RecordTooLarge`] and
-/// [`LogError::GcPayloadTooLarge`] the log must not be written again: what is on the medium is
-/// known only after it was opened anew.
+/// An error of the log. After any of them but those that say that nothing was written the log must
+/// not be written again: what is on the medium is known only after it was opened anew.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LogError {
@@ -125,6 +125,31 @@ pub enum LogError {
         file: String,
         /// Why the record makes no sense, for people.
         what: String,
+    },
+    /// An entry would make another one void that is known to be committed: this log, or that of
+    /// the leader which sends the entry, is not what it was. Nothing was written.
+    #[error("{theirs} would make {ours} void, which is committed")]
+    Cut {
+        /// The committed entry.
+        ours: Position,
+        /// The entry that would replace it.
+        theirs: Position,
+    },
+    /// An entry does not follow what is in the log. Nothing was written.
+    #[error("{found} cannot follow {before} in the log")]
+    OutOfOrder {
+        /// Place of the entry that it would follow.
+        before: Position,
+        /// The entry that was to be written.
+        found: Position,
+    },
+    /// The log is that of a member of a group, and is read as that of a server that runs alone.
+    #[error("{file} is of the log of a member of a group, in term {term}; this server runs alone")]
+    OfGroup {
+        /// Name of the file that shows it.
+        file: String,
+        /// Term of an entry or of a state in it.
+        term: u64,
     },
     /// An option is out of its range.
     #[error("log option {option} is {value}: {what}")]

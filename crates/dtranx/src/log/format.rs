@@ -1,19 +1,20 @@
 //! The bytes of a segment: its header and its blocks. Pure. `docs/dtranx-log-format.md` is this
 //! file in words.
 
+use super::entry::{Position, State};
 use super::{LogError, Result};
 use crate::core::StoreId;
 
 /// Version of the format of everything that the log writes, the records included.
-pub const FORMAT_VERSION: u16 = 4;
+pub const FORMAT_VERSION: u16 = 5;
 
 /// Alignment of blocks, in bytes: a block never shares a cache line with the one before.
 pub(super) const ALIGN_BYTES: usize = 64;
 pub(super) const HEADER_BYTES: usize = 64;
-pub(super) const BLOCK_HEADER_BYTES: usize = 32;
+pub(super) const BLOCK_HEADER_BYTES: usize = 48;
 
-/// Limit of the numbers of blocks, segments and generations. No log reaches it; counting on from
-/// below it never overflows.
+/// Limit of the numbers of blocks, segments, generations, entries and terms. No log reaches it;
+/// counting on from below it never overflows.
 pub(super) const COUNT_LIMIT: u64 = 1 << 63;
 
 /// Value in the place of the first sequence in the header of a segment that was made ahead.
@@ -94,22 +95,34 @@ impl SegmentHeader {
     }
 }
 
-/// Position of a block in the log.
+/// Header of a block: its place in the log, and what it is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct BlockPosition {
+pub(super) struct BlockHeader {
     pub(super) sequence: u64,
     /// All blocks with a lower sequence were durable when this one was written.
     pub(super) durable_below: u64,
     /// The sequence of the first block in the same segment.
     pub(super) first_sequence: u64,
+    /// Index and term of an entry; the term of a state, with index 0; zeros in a seal.
+    pub(super) entry: Position,
 }
 
 /// A block that was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Block<'a> {
-    pub(super) position: BlockPosition,
-    /// Records, each after its length. A seal has none.
-    pub(super) payload: &'a [u8],
+    pub(super) header: BlockHeader,
+    pub(super) content: Content<'a>,
+}
+
+/// Content of a block, by what it is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Content<'a> {
+    /// Everything before it is durable.
+    Seal,
+    /// State of a member of a group.
+    State(State),
+    /// Records, each after its length; an entry may have none.
+    Entry(Position, &'a [u8]),
 }
 
 /// The room of a seal: a block without records, written behind what was persisted, which says so.
@@ -121,48 +134,78 @@ pub(super) fn block_bytes(payload_bytes: usize) -> usize {
 }
 
 /// Completes a block in place: `buffer` begins with room for the header, then comes the payload.
-pub(super) fn finish_block(buffer: &mut Vec<u8>, segment: u64, position: BlockPosition) {
+pub(super) fn finish_block(buffer: &mut Vec<u8>, segment: u64, header: BlockHeader) {
     let length = (buffer.len() - BLOCK_HEADER_BYTES) as u32;
     buffer[..4].copy_from_slice(&length.to_le_bytes());
-    buffer[8..16].copy_from_slice(&position.sequence.to_le_bytes());
-    buffer[16..24].copy_from_slice(&position.durable_below.to_le_bytes());
-    buffer[24..32].copy_from_slice(&position.first_sequence.to_le_bytes());
+    buffer[8..16].copy_from_slice(&header.sequence.to_le_bytes());
+    buffer[16..24].copy_from_slice(&header.durable_below.to_le_bytes());
+    buffer[24..32].copy_from_slice(&header.first_sequence.to_le_bytes());
+    buffer[32..40].copy_from_slice(&header.entry.index.to_le_bytes());
+    buffer[40..48].copy_from_slice(&header.entry.term.to_le_bytes());
     let checksum = block_checksum(segment, buffer);
     buffer[4..8].copy_from_slice(&checksum.to_le_bytes());
     buffer.resize(buffer.len().next_multiple_of(ALIGN_BYTES), 0);
 }
 
-/// Decodes the header of a block: the length of the payload, in bytes, and the block's position.
-/// `None`: no block has such a header. The checksum, which is over the payload, too, is not
-/// compared.
-pub(super) fn decode_block_header(header: &[u8; BLOCK_HEADER_BYTES]) -> Option<(usize, BlockPosition)> {
-    let length = u32_at(header, 0) as usize;
-    let position = BlockPosition {
-        sequence: u64_at(header, 8),
-        durable_below: u64_at(header, 16),
-        first_sequence: u64_at(header, 24),
+/// Decodes the header of a block: the length of the payload, in bytes, and the rest. `None`: no
+/// block has such a header. The checksum, which is over the payload, too, is not compared.
+pub(super) fn decode_block_header(bytes: &[u8; BLOCK_HEADER_BYTES]) -> Option<(usize, BlockHeader)> {
+    let length = u32_at(bytes, 0) as usize;
+    let header = BlockHeader {
+        sequence: u64_at(bytes, 8),
+        durable_below: u64_at(bytes, 16),
+        first_sequence: u64_at(bytes, 24),
+        entry: Position { index: u64_at(bytes, 32), term: u64_at(bytes, 40) },
     };
-    let is_none = position.sequence >= COUNT_LIMIT
-        || position.durable_below.max(position.first_sequence) > position.sequence
-        || length == 0 && !is_seal(position);
-    (!is_none).then_some((length, position))
+    let is_entry = header.entry.index > 0;
+    let is_none = header.sequence.max(header.entry.index).max(header.entry.term) >= COUNT_LIMIT
+        || header.durable_below.max(header.first_sequence) > header.sequence
+        || !(is_entry || is_state(length) || is_seal(length, header));
+    (!is_none).then_some((length, header))
 }
 
 /// The block at the beginning of `bytes`, if a whole one is there, and how many bytes it takes.
 pub(super) fn decode_block(bytes: &[u8], segment: u64) -> Option<(Block<'_>, usize)> {
     // Cheap refusals first: most places that are not blocks are zeros.
-    let (length, position) = decode_block_header(bytes.first_chunk()?)?;
+    let (length, header) = decode_block_header(bytes.first_chunk()?)?;
     let block = bytes.get(..BLOCK_HEADER_BYTES.checked_add(length)?)?;
     if block_checksum(segment, block) != u32_at(block, 4) {
         return None;
     }
     let taken = block_bytes(length).min(bytes.len());
-    Some((Block { position, payload: &block[BLOCK_HEADER_BYTES..] }, taken))
+    let payload = &block[BLOCK_HEADER_BYTES..];
+    let content = match header.entry.index {
+        0 if length == 0 => Content::Seal,
+        0 => Content::State(decode_state(header.entry.term, payload)?),
+        _ => Content::Entry(header.entry, payload),
+    };
+    Some((Block { header, content }, taken))
+}
+
+/// Appends what the header of a state does not have: the committed index, and the vote, if there is
+/// one.
+pub(super) fn push_state(payload: &mut Vec<u8>, state: State) {
+    payload.extend_from_slice(&state.committed.to_le_bytes());
+    payload.extend(state.vote.iter().flat_map(|vote| vote.to_le_bytes()));
+}
+
+/// Bytes of the payload of the longest state.
+pub(super) const STATE_BYTES: usize = 16;
+
+/// The state in a payload; `None` if its committed index is none.
+fn decode_state(term: u64, payload: &[u8]) -> Option<State> {
+    let vote = (payload.len() == STATE_BYTES).then(|| u64_at(payload, 8));
+    Some(State { term, vote, committed: u64_at(payload, 0) }).filter(|state| state.committed < COUNT_LIMIT)
+}
+
+/// Returns true if a block without an index may be a state, by the length of its payload.
+fn is_state(length: usize) -> bool {
+    matches!(length, 8 | STATE_BYTES)
 }
 
 /// A seal follows what it is about, so that it is never the first block of all; zeros are none.
-fn is_seal(position: BlockPosition) -> bool {
-    position.sequence > 0 && position.durable_below == position.sequence
+fn is_seal(length: usize, header: BlockHeader) -> bool {
+    length == 0 && header.sequence > 0 && header.durable_below == header.sequence && header.entry.term == 0
 }
 
 /// Checksum of a block, over the segment's number and everything but the checksum itself: a block

@@ -2,8 +2,11 @@
 //!
 //! A torn write leaves the other half, which is the state before: the same segments are then
 //! collected again. Beside the caller's bytes (the low-water marks) it holds the oldest segment
-//! that is needed. The order is always: write the GC log, then remove segments.
+//! that is needed, the place of the last entry before it, and the newest state of a member of a
+//! group, whose own block may be in a segment that goes. The order is always: write the GC log,
+//! then remove segments.
 
+use super::entry::{Position, State};
 use super::format::{COUNT_LIMIT, FORMAT_VERSION, Owner, store_at, u32_at, u64_at};
 use super::medium::{Medium, MediumFile};
 use super::segment::SegmentNumber;
@@ -12,7 +15,7 @@ use super::{LogError, Result};
 pub(super) const NAME: &str = "gc.log";
 const MAGIC: [u8; 8] = *b"DTRX-GCL";
 const HALF_BYTES: usize = 64 * 1024;
-const HALF_HEADER_BYTES: usize = 56;
+const HALF_HEADER_BYTES: usize = 96;
 
 /// Size of the file, in bytes.
 pub(super) const FILE_BYTES: u64 = 2 * HALF_BYTES as u64;
@@ -25,15 +28,41 @@ pub(super) struct GcLog {
     file: Box<dyn MediumFile>,
     owner: Owner,
     generation: u64,
-    oldest: SegmentNumber,
+    kept: Kept,
     payload: Vec<u8>,
+}
+
+/// Facts about the log that outlive its segments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Kept {
+    /// The oldest segment that is needed.
+    pub(super) oldest: SegmentNumber,
+    /// Place of the last entry that was removed and is not void.
+    pub(super) before: Position,
+    /// The newest state that was durable in the log.
+    pub(super) state: State,
+}
+
+impl Kept {
+    /// Those of a new log.
+    const NEW: Self = Self {
+        oldest: SegmentNumber(1),
+        before: Position { term: 0, index: 0 },
+        state: State { term: 0, vote: None, committed: 0 },
+    };
+
+    /// Returns false if a number is one that no log reaches.
+    fn is_possible(&self) -> bool {
+        let numbers = [self.oldest.0, self.before.index, self.before.term, self.state.term, self.state.committed];
+        numbers.iter().all(|number| *number < COUNT_LIMIT)
+    }
 }
 
 /// One half of the file, which holds one state.
 pub(super) struct Half {
     pub(super) owner: Owner,
     generation: u64,
-    pub(super) oldest: SegmentNumber,
+    pub(super) kept: Kept,
     pub(super) payload: Vec<u8>,
 }
 
@@ -42,9 +71,9 @@ impl GcLog {
     /// must exist.
     ///
     /// # Errors
-    /// It is not there and must be; both halves are damaged, the file is foreign or of another
-    /// version, or the medium refuses.
-    pub(super) fn open(medium: &dyn Medium, owner: Owner, must_exist: bool) -> Result<Self> {
+    /// It is not there and must be; both halves are damaged, the file is foreign, of another
+    /// version, or of a member of a group and was not to be; or the medium refuses.
+    pub(super) fn open(medium: &dyn Medium, owner: Owner, must_exist: bool, is_member: bool) -> Result<Self> {
         let names = medium.list()?;
         if !names.iter().any(|name| name == NAME) {
             if let Some(segment) = names.iter().find(|name| SegmentNumber::from_file_name(name).is_some()) {
@@ -72,11 +101,15 @@ impl GcLog {
             return Self::create(medium, owner);
         };
         half.owner.check(NAME, owner)?;
-        if half.generation >= COUNT_LIMIT || half.oldest.0 >= COUNT_LIMIT {
-            let what = format!("generation {}, oldest segment {}", half.generation, half.oldest.0);
+        if half.generation >= COUNT_LIMIT || !half.kept.is_possible() {
+            let what = format!("generation {}, {:?}", half.generation, half.kept);
             return Err(LogError::corrupt(NAME, 0, what));
         }
-        let mut log = Self { file, owner, generation: half.generation, oldest: half.oldest, payload: half.payload };
+        let term = half.kept.state.term.max(half.kept.before.term);
+        if !is_member && (term > 0 || half.kept.state != State::default()) {
+            return Err(LogError::OfGroup { file: NAME.to_owned(), term });
+        }
+        let mut log = Self { file, owner, generation: half.generation, kept: half.kept, payload: half.payload };
         if !medium.is_read_only() {
             log.put()?;
         }
@@ -85,14 +118,14 @@ impl GcLog {
 
     fn create(medium: &dyn Medium, owner: Owner) -> Result<Self> {
         let file = medium.create(NAME, FILE_BYTES)?;
-        let mut log = Self { file, owner, generation: 0, oldest: SegmentNumber(1), payload: Vec::new() };
-        log.write(SegmentNumber(1), &[])?;
+        let mut log = Self { file, owner, generation: 0, kept: Kept::NEW, payload: Vec::new() };
+        log.write(Kept::NEW, &[])?;
         Ok(log)
     }
 
-    /// The oldest segment that is needed.
-    pub(super) fn oldest(&self) -> SegmentNumber {
-        self.oldest
+    /// Facts that were written last.
+    pub(super) fn kept(&self) -> Kept {
+        self.kept
     }
 
     /// Payload that was written last.
@@ -104,12 +137,12 @@ impl GcLog {
     ///
     /// # Errors
     /// The state is larger than [`GC_PAYLOAD_LIMIT_BYTES`], or the medium refuses.
-    pub(super) fn write(&mut self, oldest: SegmentNumber, payload: &[u8]) -> Result<()> {
+    pub(super) fn write(&mut self, kept: Kept, payload: &[u8]) -> Result<()> {
         if payload.len() > GC_PAYLOAD_LIMIT_BYTES {
             return Err(LogError::GcPayloadTooLarge { bytes: payload.len(), limit_bytes: GC_PAYLOAD_LIMIT_BYTES });
         }
         let (generation, payload) = (self.generation + 1, payload.to_vec());
-        (self.generation, self.oldest, self.payload) = (generation, oldest, payload);
+        (self.generation, self.kept, self.payload) = (generation, kept, payload);
         self.put()
     }
 
@@ -117,21 +150,27 @@ impl GcLog {
     /// found: a sync that failed leaves it in the system's cache, and segments must not be removed
     /// because of it.
     fn put(&mut self) -> Result<()> {
-        let half = encode(self.owner, self.generation, self.oldest, &self.payload);
+        let half = encode(self.owner, self.generation, self.kept, &self.payload);
         self.file.write((self.generation % 2) * HALF_BYTES as u64, &half)?;
         self.file.persist()
     }
 }
 
-fn encode(owner: Owner, generation: u64, oldest: SegmentNumber, payload: &[u8]) -> Vec<u8> {
+fn encode(owner: Owner, generation: u64, kept: Kept, payload: &[u8]) -> Vec<u8> {
     let mut half = vec![0; HALF_HEADER_BYTES];
     half[..8].copy_from_slice(&MAGIC);
     half[8..10].copy_from_slice(&FORMAT_VERSION.to_le_bytes());
     half[10..12].copy_from_slice(&owner.server.to_le_bytes());
     half[16..24].copy_from_slice(&generation.to_le_bytes());
-    half[24..32].copy_from_slice(&oldest.0.to_le_bytes());
+    half[24..32].copy_from_slice(&kept.oldest.0.to_le_bytes());
     half[32..36].copy_from_slice(&(payload.len() as u32).to_le_bytes());
+    half[36..40].copy_from_slice(&u32::from(kept.state.vote.is_some()).to_le_bytes());
     half[40..56].copy_from_slice(&owner.store.0);
+    let Kept { before, state, .. } = kept;
+    let words = [before.index, before.term, state.term, state.committed, state.vote.unwrap_or_default()];
+    for (at, word) in (56..).step_by(8).zip(words) {
+        half[at..at + 8].copy_from_slice(&word.to_le_bytes());
+    }
     half.extend_from_slice(payload);
     let checksum = crc32c::crc32c(&half);
     half[12..16].copy_from_slice(&checksum.to_le_bytes());
@@ -144,9 +183,9 @@ fn encode(owner: Owner, generation: u64, oldest: SegmentNumber, payload: &[u8]) 
 /// A half has another version.
 pub(super) fn newest(file: &[u8]) -> Result<Option<Half>> {
     let mut newest: Option<Half> = None;
-    for bytes in file.chunks_exact(HALF_BYTES) {
-        let half = decode_half(bytes.to_vec())?;
-        let half = half.filter(|half| half.generation < COUNT_LIMIT && half.oldest.0 < COUNT_LIMIT);
+    for (half, bytes) in file.chunks_exact(HALF_BYTES).enumerate() {
+        let half = decode_half(bytes.to_vec(), half as u64)?;
+        let half = half.filter(|half| half.generation < COUNT_LIMIT && half.kept.is_possible());
         newest = newest.into_iter().chain(half).max_by_key(|half| half.generation);
     }
     Ok(newest)
@@ -155,13 +194,13 @@ pub(super) fn newest(file: &[u8]) -> Result<Option<Half>> {
 fn read_half(file: &dyn MediumFile, half: u64) -> Result<Option<Half>> {
     let mut bytes = vec![0; HALF_BYTES];
     file.read(half * HALF_BYTES as u64, &mut bytes)?;
-    decode_half(bytes)
+    decode_half(bytes, half)
 }
 
-/// `None` for a half that is empty or torn.
-fn decode_half(mut bytes: Vec<u8>) -> Result<Option<Half>> {
-    let length = u32_at(&bytes, 32) as usize;
-    if bytes[..8] != MAGIC || length > GC_PAYLOAD_LIMIT_BYTES {
+/// `None` for a half that is empty or torn, or whose generation is one of the other half.
+fn decode_half(mut bytes: Vec<u8>, half: u64) -> Result<Option<Half>> {
+    let (generation, length) = (u64_at(&bytes, 16), u32_at(&bytes, 32) as usize);
+    if bytes[..8] != MAGIC || length > GC_PAYLOAD_LIMIT_BYTES || generation % 2 != half {
         return Ok(None);
     }
     bytes.truncate(HALF_HEADER_BYTES + length);
@@ -174,10 +213,22 @@ fn decode_half(mut bytes: Vec<u8>) -> Result<Option<Half>> {
     if found != FORMAT_VERSION {
         return Err(LogError::Version { file: NAME.to_owned(), found, supported: FORMAT_VERSION });
     }
+    let (votes, vote) = (u32_at(&bytes, 36), u64_at(&bytes, 88));
+    if !matches!((votes, vote), (1, _) | (0, 0)) {
+        return Err(LogError::corrupt(NAME, 0, format!("it has {votes} votes, for the member {vote}")));
+    }
     Ok(Some(Half {
         owner: Owner { server: u16::from_le_bytes([bytes[10], bytes[11]]), store: store_at(&bytes, 40) },
-        generation: u64_at(&bytes, 16),
-        oldest: SegmentNumber(u64_at(&bytes, 24)),
+        generation,
+        kept: Kept {
+            oldest: SegmentNumber(u64_at(&bytes, 24)),
+            before: Position { index: u64_at(&bytes, 56), term: u64_at(&bytes, 64) },
+            state: State {
+                term: u64_at(&bytes, 72),
+                vote: (u32_at(&bytes, 36) > 0).then(|| u64_at(&bytes, 88)),
+                committed: u64_at(&bytes, 80),
+            },
+        },
         payload: bytes.split_off(HALF_HEADER_BYTES),
     }))
 }

@@ -19,10 +19,14 @@ use std::sync::Arc;
 
 use super::ahead::Ahead;
 use super::collector::{Complete, SegmentInfo, Shared};
-use super::format::{self, BLOCK_HEADER_BYTES, BlockPosition, HEADER_BYTES, Owner, SEAL_BYTES, SegmentHeader};
+use super::entry::{Position, State};
+use super::format::{self, BLOCK_HEADER_BYTES, BlockHeader, HEADER_BYTES, SEAL_BYTES, SegmentHeader};
+use super::gc_log::Kept;
+use super::log_reader::LogReader;
 use super::medium::Medium;
-use super::reader::{self, Replay};
+use super::reader::{self, Reads};
 use super::segment::{Segment, SegmentNumber};
+use super::terms::Terms;
 use super::{LogError, Result};
 
 /// The segments of one server's log.
@@ -33,7 +37,11 @@ pub(super) struct LogManager {
     next_sequence: u64,
     /// All blocks below this sequence number are durable.
     durable_below: u64,
-    /// True if blocks with records have come since the last seal.
+    /// The entries that are not void.
+    terms: Terms,
+    /// The newest state that was written.
+    state: State,
+    /// True if other blocks have come since the last seal.
     is_unsealed: bool,
     seal: Vec<u8>,
     /// True if a write or a sync has failed: what is on the medium is not known, and nothing more
@@ -42,40 +50,44 @@ pub(super) struct LogManager {
 }
 
 impl LogManager {
-    /// Opens the log of `owner`, giving every record in it to `replay`, and begins a new segment of
-    /// `size_bytes`.
+    /// Opens a log, giving every record in it that is not void to `reader`, and begins a new
+    /// segment of `size_bytes`.
     ///
     /// # Errors
     /// As for [`reader::read`]; there is no room for the new segment.
     pub(super) fn open(
         medium: Arc<dyn Medium>,
-        owner: Owner,
+        reads: Reads,
         size_bytes: u64,
-        oldest: SegmentNumber,
-        replay: &mut Replay<'_>,
-    ) -> Result<Self> {
-        let found = reader::read(&*medium, owner, oldest, replay)?;
+        kept: Kept,
+        reader: &mut dyn LogReader,
+    ) -> Result<(Self, u64)> {
+        let found = reader::read(&*medium, reads, kept, reader)?;
         found.unproven.rewrite(&*medium)?;
         // The newest first: there is never a gap.
         for number in found.unused.iter().rev() {
             medium.remove(&number.file_name())?;
         }
-        let number = found.complete.back().map_or(oldest, |last| last.number.next());
+        let number = found.complete.back().map_or(kept.oldest, |last| last.info.number.next());
         let next_sequence = found.next_sequence;
-        let header = SegmentHeader { owner, number: number.0, size_bytes, first_sequence: Some(next_sequence) };
+        let (owner, first_sequence) = (reads.owner, Some(next_sequence));
+        let header = SegmentHeader { owner, number: number.0, size_bytes, first_sequence };
         let current = Segment::create(&*medium, header)?;
-        let shared = Shared { complete: Complete::new(found.complete), ahead: Ahead::behind(&header), size_bytes };
-        let durable_below = next_sequence;
-        Ok(Self {
+        let (terms, state) = (found.counted.terms, found.counted.state);
+        let complete = Complete::new(found.complete, terms.last(), state);
+        let manager = Self {
             medium,
-            shared,
+            shared: Shared { complete, ahead: Ahead::behind(&header), size_bytes },
             current,
             next_sequence,
-            durable_below,
+            durable_below: next_sequence,
+            terms,
+            state,
             is_unsealed: false,
             seal: Vec::new(),
             has_failed: false,
-        })
+        };
+        Ok((manager, found.counted.void))
     }
 
     /// The segment that the next block goes to, if it fits.
@@ -99,13 +111,51 @@ impl LogManager {
         self.current.used_bytes() == HEADER_BYTES as u64
     }
 
+    /// The last entry.
+    pub(super) fn last(&self) -> Position {
+        self.terms.last()
+    }
+
+    /// The newest state that was written.
+    pub(super) fn state(&self) -> State {
+        self.state
+    }
+
+    /// Checks that an entry may be written next.
+    ///
+    /// # Errors
+    /// [`LogError::Cut`], [`LogError::OutOfOrder`].
+    pub(super) fn check_entry(&self, entry: Position) -> Result<()> {
+        Ok(self.terms.check(entry).map(drop)?)
+    }
+
+    /// Writes an entry; `buffer` is as for [`LogManager::write_block`]. It makes all entries of its
+    /// index and above void.
+    pub(super) fn write_entry(&mut self, entry: Position, buffer: &mut Vec<u8>) -> Result<()> {
+        let before = self.terms.check(entry)?;
+        self.write_block(entry, buffer)?;
+        self.terms.push(entry)?;
+        self.shared.complete.written(before, entry);
+        Ok(())
+    }
+
+    /// Writes a state. What counts of it is [`State::followed_by`].
+    pub(super) fn write_state(&mut self, state: State) -> Result<()> {
+        let mut block = vec![0; BLOCK_HEADER_BYTES];
+        format::push_state(&mut block, state);
+        self.write_block(Position { term: state.term, index: 0 }, &mut block)?;
+        self.state = self.state.followed_by(state);
+        self.terms.commit(state.committed);
+        Ok(())
+    }
+
     /// Writes `buffer` as a block, with its first bytes left free for the header, and empties it
     /// for the next one.
-    pub(super) fn write_block(&mut self, buffer: &mut Vec<u8>) -> Result<()> {
+    fn write_block(&mut self, entry: Position, buffer: &mut Vec<u8>) -> Result<()> {
         let number = self.current.number().0;
         let (sequence, durable_below) = (self.next_sequence, self.durable_below);
-        let position = BlockPosition { sequence, durable_below, first_sequence: self.current.first_sequence };
-        format::finish_block(buffer, number, position);
+        let header = BlockHeader { sequence, durable_below, first_sequence: self.current.first_sequence, entry };
+        format::finish_block(buffer, number, header);
         self.check()?;
         self.current.write(buffer).inspect_err(|_| self.has_failed = true)?;
         self.next_sequence += 1;
@@ -123,7 +173,7 @@ impl LogManager {
         let mut seal = std::mem::take(&mut self.seal);
         seal.clear();
         seal.resize(BLOCK_HEADER_BYTES, 0);
-        let sealed = self.write_block(&mut seal);
+        let sealed = self.write_block(Position::default(), &mut seal);
         self.seal = seal;
         self.is_unsealed = false;
         sealed
@@ -134,6 +184,7 @@ impl LogManager {
         self.check()?;
         self.current.persist().inspect_err(|_| self.has_failed = true)?;
         self.durable_below = self.next_sequence;
+        self.shared.complete.durable(self.state);
         Ok(())
     }
 

@@ -12,11 +12,14 @@
 
 mod ahead;
 mod collector;
+mod counted;
 mod disk;
+mod entry;
 mod error;
 mod folder;
 mod format;
 mod gc_log;
+mod log_reader;
 mod manager;
 mod mapped;
 mod medium;
@@ -26,21 +29,24 @@ mod read_only;
 mod reader;
 mod segment;
 mod survey;
+mod terms;
 mod tranx_log;
 
 pub use collector::{Collector, LogSpace, SegmentInfo};
 pub use disk::Disk;
+pub use entry::{Position, State};
 pub use error::LogError;
 pub(crate) use folder::lock_to_read;
 pub use format::FORMAT_VERSION;
 pub use gc_log::GC_PAYLOAD_LIMIT_BYTES;
+pub use log_reader::LogReader;
 pub use medium::{Durability, Medium, MediumFile};
 pub use memory::Memory;
 pub use pmem::PersistentMemory;
 pub use read_only::ReadOnly;
 pub use segment::SegmentNumber;
 pub use survey::{See, Sight, Surveyed, survey};
-pub use tranx_log::{LogOptions, LogReader, Opened, RECORD_LIMIT_BYTES, TranxLog};
+pub use tranx_log::{LogOptions, Opened, RECORD_LIMIT_BYTES, TranxLog, payload};
 
 /// Result of the functions of this module.
 pub type Result<T, E = LogError> = std::result::Result<T, E>;

@@ -4,7 +4,8 @@
 use std::collections::VecDeque;
 
 use super::format::{
-    ALIGN_BYTES, BLOCK_HEADER_BYTES, BadHeader, Block, COUNT_LIMIT, FORMAT_VERSION, HEADER_BYTES, Owner, SegmentHeader,
+    ALIGN_BYTES, BLOCK_HEADER_BYTES, BadHeader, Block, COUNT_LIMIT, Content, FORMAT_VERSION, HEADER_BYTES, Owner,
+    SegmentHeader,
 };
 use super::medium::{Medium, MediumFile};
 use super::{LogError, Result, format};
@@ -168,7 +169,7 @@ impl Read {
     pub(super) fn first_sequence(&self) -> Option<u64> {
         let in_blocks = || {
             let at = find_block(&self.bytes, HEADER_BYTES, self.header.number, |_| true)?;
-            self.block_at(at).map(|(block, _)| block.position.first_sequence)
+            self.block_at(at).map(|(block, _)| block.header.first_sequence)
         };
         self.header.first_sequence.or_else(in_blocks)
     }
@@ -178,8 +179,8 @@ impl Read {
         self.bytes[HEADER_BYTES..].iter().all(|byte| *byte == 0)
     }
 
-    /// Gives every record from the block `first` on to `replay`, up to the block `until` (the first
-    /// of the next segment, if there is one).
+    /// Gives every block from `first` on to `see`, with its offset, up to the block `until` (the
+    /// first of the next segment, if there is one).
     ///
     /// Without a next segment the log ends at the first place that is no block, unless something
     /// shows that the block which should be there had been durable.
@@ -187,22 +188,18 @@ impl Read {
         &self,
         first: u64,
         until: Option<u64>,
-        replay: &mut dyn FnMut(&[u8]) -> Result<(), String>,
+        see: &mut dyn FnMut(u64, Content<'_>) -> Result<()>,
     ) -> Result<End> {
         let mut at = HEADER_BYTES;
         let mut sequence = first;
         let mut unproven: VecDeque<(u64, usize)> = VecDeque::new();
         while until.is_none_or(|until| sequence < until) {
-            let Some((block, taken)) = self.block_at(at).filter(|(block, _)| block.position.sequence == sequence)
-            else {
+            let Some((block, taken)) = self.block_at(at).filter(|(block, _)| block.header.sequence == sequence) else {
                 self.check_torn(at, sequence, until)?;
                 break;
             };
-            for record in format::records(block.payload) {
-                let record = record.ok_or_else(|| LogError::corrupt(&self.name, at as u64, "a record is cut off"))?;
-                replay(record).map_err(|what| LogError::Unreadable { file: self.name.clone(), what })?;
-            }
-            let durable_below = block.position.durable_below;
+            see(at as u64, block.content)?;
+            let durable_below = block.header.durable_below;
             unproven.push_back((sequence, at));
             while unproven.front().is_some_and(|(sequence, _)| *sequence < durable_below) {
                 unproven.pop_front();
@@ -228,7 +225,7 @@ impl Read {
     fn check_torn(&self, at: usize, sequence: u64, until: Option<u64>) -> Result<()> {
         let evidence = match until {
             Some(_) => Some("the next segment".to_owned()),
-            None => find_block(&self.bytes, at, self.header.number, |block| block.position.durable_below > sequence)
+            None => find_block(&self.bytes, at, self.header.number, |block| block.header.durable_below > sequence)
                 .map(|later| format!("the block at offset {later}")),
         };
         match evidence {

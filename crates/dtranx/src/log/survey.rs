@@ -1,63 +1,30 @@
 //! Reads what is whole of a log that may be damaged, block by block, and names what is not. Nothing
-//! is written, and no more than one block is in memory.
+//! is written, and no more is in memory than one block, and the entries of a group's log that are
+//! not known to be committed.
 //!
-//! A record is *in order* as long as nothing is missing before it. From the first gap on, records
-//! are *behind*: what was lost may have been about the same keys. A block at the end that nothing
-//! proves to have been persisted is no damage, as for `reader`; what lies behind it is dropped.
+//! A record is *in order* as long as nothing is missing before it, and its entry is known to be
+//! committed. From the first gap on, records are *behind*: what was lost may have been about the
+//! same keys. An entry that nothing calls committed is like a gap: what is true before it may not
+//! be the newest, and it may have been replaced. A block at the end that nothing proves to have
+//! been persisted is no damage, as for `reader`; what lies behind it is dropped.
+
+mod segment;
+mod sight;
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use super::format::{
-    self, ALIGN_BYTES, BLOCK_HEADER_BYTES, BadHeader, Block, COUNT_LIMIT, FORMAT_VERSION, HEADER_BYTES, Owner,
-    SegmentHeader,
-};
+use super::counted::{Counted, Held};
+use super::entry::{Position, State};
+use super::format::{self, BadHeader, Content, FORMAT_VERSION, HEADER_BYTES, Owner};
+use super::gc_log::Kept;
 use super::segment::SegmentNumber;
-use super::tranx_log::RECORD_LIMIT_BYTES;
 use super::{Result, gc_log};
 use crate::core::StoreId;
-use crate::damage::{Damage, Damages};
-use crate::files::{Files, Source};
-
-/// Limit of the length of a block's payload, in bytes: a record behind others that nearly fill a
-/// block.
-const PAYLOAD_LIMIT_BYTES: usize = RECORD_LIMIT_BYTES + (128 << 10);
-/// Number of bytes that are compared with zeros at once.
-const WINDOW_BYTES: usize = 1 << 20;
-
-/// One thing that a survey of the log reports to its caller.
-#[derive(Clone, Copy, Debug)]
-pub enum Sight<'a> {
-    /// The state in the GC log; comes first, if it can be read.
-    State(&'a [u8]),
-    /// A record before which nothing is missing.
-    InOrder(&'a [u8]),
-    /// A record behind a gap: it is whole, but records before it are missing.
-    Behind(&'a [u8]),
-}
-
-/// Facts that a survey has found out about a log, beside its records.
-#[derive(Clone, Debug, Default)]
-pub struct Surveyed {
-    /// Everything that is not as it was written.
-    pub damages: Damages,
-    /// Number of segment files that were found.
-    pub segments: usize,
-    /// Number of records that are in order.
-    pub in_order: u64,
-    /// Number of whole records that are behind a gap.
-    pub behind: u64,
-    /// True if records may be missing before the first one that was found.
-    pub begins_late: bool,
-    /// The first place at which something is missing.
-    pub gap: Option<Damage>,
-    /// The store that the log belongs to, according to the first file that names one.
-    pub store: Option<StoreId>,
-}
-
-/// Receives what a survey sees. An error is the reason why a record makes no sense: the record
-/// counts as damaged then.
-pub type See<'a> = dyn FnMut(Sight<'_>) -> Result<(), String> + 'a;
+use crate::damage::Damage;
+use crate::files::Files;
+use segment::Segment;
+pub use sight::{See, Sight, Surveyed};
 
 /// Reads the log in a folder. `store` is the one that it must belong to, if that is known.
 pub fn survey(folder: &Path, server: u16, store: Option<StoreId>, see: &mut See<'_>) -> Surveyed {
@@ -66,8 +33,9 @@ pub fn survey(folder: &Path, server: u16, store: Option<StoreId>, see: &mut See<
 
 fn survey_files(files: &Files<'_>, server: u16, store: Option<StoreId>, see: &mut See<'_>) -> Surveyed {
     let found = Surveyed { store, ..Surveyed::default() };
-    let mut surveyor = Surveyor { files, server, see, found, next: None };
+    let mut surveyor = Surveyor { files, server, see, found, counted: Counted::new(Position::default()), next: None };
     surveyor.read();
+    surveyor.found.void = surveyor.counted.void;
     surveyor.found
 }
 
@@ -77,6 +45,8 @@ struct Surveyor<'a, 'b> {
     server: u16,
     see: &'a mut See<'b>,
     found: Surveyed,
+    /// The entries before the first gap.
+    counted: Counted,
     /// Sequence of the block that comes next, once one is known.
     next: Option<u64>,
 }
@@ -91,7 +61,8 @@ impl Surveyor<'_, '_> {
                     .gap(Damage::of(self.files.folder().display(), format!("the log cannot be listed: {error}")));
             }
         };
-        let oldest = self.gc_log();
+        let kept = self.gc_log();
+        let oldest = kept.map(|kept| kept.oldest);
         if let Some(oldest) = oldest {
             // Leftovers of an interrupted removal.
             numbers.retain(|number| *number >= oldest);
@@ -113,6 +84,10 @@ impl Surveyor<'_, '_> {
                 format!("it is missing, and so may be others before {}: their records are lost", first.file_name());
             self.found.damages.push(Damage::of(missing, what));
         }
+        self.counted = match kept {
+            _ if self.found.begins_late => Counted::late(),
+            kept => Counted::new(kept.map_or(Position::default(), |kept| kept.before)),
+        };
         for (at, number) in numbers.iter().copied().enumerate() {
             let after = numbers.get(at + 1).copied();
             self.segment(number, after);
@@ -121,6 +96,80 @@ impl Surveyor<'_, '_> {
                 self.gap(Damage::of(self.path(number.next()).display(), what));
                 self.next = None;
             }
+        }
+        self.end(kept.map_or(State::default(), |kept| kept.state));
+    }
+
+    /// Decides about the entries that may still become void, at the end of the log. `kept` is the
+    /// state in the GC log: it does not say before which entries it was written.
+    fn end(&mut self, kept: State) {
+        self.found.state = kept.followed_by(self.found.state);
+        if self.found.gap.is_some() {
+            return;
+        }
+        self.counted.terms.commit(kept.committed);
+        self.hand_on();
+        match self.counted.check_end() {
+            Ok(()) => self.set_aside(),
+            Err(what) => self.gap(Damage::of(self.files.folder().display(), what)),
+        }
+    }
+
+    /// Takes a whole block. Before the first gap, it is the next one.
+    fn block(&mut self, number: SegmentNumber, at: u64, content: Content<'_>) {
+        match content {
+            Content::Seal => {}
+            Content::State(state) => {
+                self.found.state = self.found.state.followed_by(state);
+                if self.found.gap.is_none() {
+                    self.counted.state(state);
+                    self.hand_on();
+                }
+            }
+            Content::Entry(_, payload) if self.found.gap.is_some() => {
+                records(payload, self.see, &mut self.found);
+            }
+            Content::Entry(position, payload) => match self.counted.entry(position) {
+                Ok(counts) if counts.is_committed => self.entry(number, at, payload),
+                Ok(_) => {
+                    let payload = payload.to_vec();
+                    if !self.counted.hold(Held { position, segment: number, at, payload }) {
+                        self.set_aside();
+                    }
+                }
+                Err(refused) => {
+                    self.gap(Damage::at(self.path(number).display(), at, refused.to_string()));
+                    records(payload, self.see, &mut self.found);
+                }
+            },
+        }
+    }
+
+    /// Hands on the records of an entry that is committed.
+    fn entry(&mut self, number: SegmentNumber, at: u64, payload: &[u8]) {
+        if !records(payload, self.see, &mut self.found) {
+            let what = "a record cannot be read: it and all later records of the log are not used";
+            self.gap(Damage::at(self.path(number).display(), at, what));
+        }
+    }
+
+    /// Hands on what is known by now to be committed.
+    fn hand_on(&mut self) {
+        while let Some(held) = self.counted.next_committed() {
+            self.entry(held.segment, held.at, &held.payload);
+        }
+    }
+
+    /// Begins a gap with the first entry that is not known to be committed, if there is one.
+    fn set_aside(&mut self) {
+        let rest = self.counted.rest();
+        let Some(Held { position, segment, at, .. }) = rest.front() else { return };
+        let what = format!("{position} is not known to be committed: it and all later ones are not used");
+        let damage = Damage::at(self.path(*segment).display(), *at, what);
+        self.found.damages.push(damage.clone());
+        self.found.gap.get_or_insert(damage);
+        for held in &rest {
+            records(&held.payload, self.see, &mut self.found);
         }
     }
 
@@ -137,8 +186,8 @@ impl Surveyor<'_, '_> {
         self.files.folder().join(number.file_name())
     }
 
-    /// Reads the GC log. Returns the oldest segment that is needed, if it is known.
-    fn gc_log(&mut self) -> Option<SegmentNumber> {
+    /// Reads the GC log. Returns what it knows of the segments, if it can be read.
+    fn gc_log(&mut self) -> Option<Kept> {
         let path = self.files.folder().join(gc_log::NAME);
         let without = "which segments were removed is not known";
         let damaged = |what: String| Damage::of(path.display(), format!("{what}; {without}"));
@@ -166,7 +215,7 @@ impl Surveyor<'_, '_> {
         match gc_log::newest(&bytes) {
             Ok(Some(state)) if self.owns(state.owner) => {
                 if (self.see)(Sight::State(&state.payload)).is_ok() {
-                    return Some(state.oldest);
+                    return Some(state.kept);
                 }
                 self.found.damages.push(damaged("its state makes no sense".to_owned()));
             }
@@ -184,6 +233,7 @@ impl Surveyor<'_, '_> {
     }
 
     fn gap(&mut self, damage: Damage) {
+        self.set_aside();
         self.found.damages.push(damage.clone());
         self.found.gap.get_or_insert(damage);
     }
@@ -222,7 +272,7 @@ impl Surveyor<'_, '_> {
             (None, next) => next.unwrap_or(0),
         };
         while until.is_none_or(|until| sequence < until) {
-            let Some((block, taken)) = segment.block_at(at).filter(|(block, _)| block.position.sequence == sequence)
+            let Some((block, taken)) = segment.block_at(at).filter(|(block, _)| block.header.sequence == sequence)
             else {
                 let is_proven = self.not_there(&mut segment, at, sequence, until, after.is_some());
                 // Blocks may have been in what is cut off.
@@ -231,10 +281,7 @@ impl Surveyor<'_, '_> {
                 }
                 return;
             };
-            if !records(&block, self.see, &mut self.found) {
-                let what = "a record cannot be read: it and all later records of the log are not used";
-                self.gap(Damage::at(path.display(), at, what));
-            }
+            self.block(number, at, block.content);
             at += taken;
             sequence += 1;
         }
@@ -302,18 +349,20 @@ impl Surveyor<'_, '_> {
             self.next = if is_followed { None } else { Some(sequence) };
             return false;
         };
+        self.set_aside();
+        let number = segment.number;
         let before = self.found.behind;
         let mut from = at;
         let mut through = sequence;
-        while let Some((later, taken)) = segment.find_block(from, |block| block.position.sequence >= sequence) {
+        while let Some((later, taken)) = segment.find_block(from, |block| block.header.sequence >= sequence) {
             if let Some((block, _)) = segment.block_at(later) {
-                if until.is_some_and(|until| block.position.sequence >= until) {
+                if until.is_some_and(|until| block.header.sequence >= until) {
                     break;
                 }
-                through = through.max(block.position.sequence + 1);
+                through = through.max(block.header.sequence + 1);
                 // From here on nothing is in order.
                 self.found.gap.get_or_insert_with(|| Damage::at(&shown, at, ""));
-                records(&block, self.see, &mut self.found);
+                self.block(number, later, block.content);
             }
             from = later + taken;
         }
@@ -332,9 +381,9 @@ impl Surveyor<'_, '_> {
     }
 }
 
-/// Hands on the records of a block. Returns false if one of them cannot be read.
-fn records(block: &Block<'_>, see: &mut See<'_>, found: &mut Surveyed) -> bool {
-    for record in format::records(block.payload) {
+/// Hands on the records of an entry. Returns false if one of them cannot be read.
+fn records(payload: &[u8], see: &mut See<'_>, found: &mut Surveyed) -> bool {
+    for record in format::records(payload) {
         let is_behind = found.gap.is_some();
         let Some(record) = record else { return is_behind };
         let sight = if is_behind { Sight::Behind(record) } else { Sight::InOrder(record) };
@@ -350,130 +399,6 @@ fn records(block: &Block<'_>, see: &mut See<'_>, found: &mut Surveyed) -> bool {
 
 fn foreign(owner: Owner) -> String {
     format!("it belongs to server {}, store {}", owner.server, owner.store)
-}
-
-/// A segment that is read in pieces.
-struct Segment {
-    path: PathBuf,
-    number: SegmentNumber,
-    source: Source,
-    /// `None`: it has no room for one, or it cannot be read.
-    header: Option<Result<SegmentHeader, BadHeader>>,
-    /// Header and payload of the block that was read last.
-    block: Vec<u8>,
-}
-
-impl Segment {
-    fn open(files: &Files<'_>, path: &Path, number: SegmentNumber) -> std::io::Result<Self> {
-        let source = files.open(path)?;
-        let mut head = [0; HEADER_BYTES];
-        let header = source.read(&mut head, 0).is_ok().then(|| SegmentHeader::decode(&head));
-        Ok(Self { path: path.to_owned(), number, source, header, block: Vec::new() })
-    }
-
-    /// Sequence of the first block that the segment's header names; `None`: the header does not
-    /// name one, or is damaged.
-    fn named_first(&self) -> Option<u64> {
-        let said = self.header.and_then(Result::ok).and_then(|header| header.first_sequence);
-        said.filter(|first| *first < COUNT_LIMIT)
-    }
-
-    /// Sequence of the segment's first block, as its header or any block names it.
-    fn first_sequence(&mut self) -> Option<u64> {
-        if let Some(first) = self.named_first() {
-            return Some(first);
-        }
-        let (at, _) = self.find_block(HEADER_BYTES as u64, |_| true)?;
-        self.block_at(at).map(|(block, _)| block.position.first_sequence)
-    }
-
-    fn has_blocks(&mut self) -> bool {
-        self.find_block(HEADER_BYTES as u64, |_| true).is_some()
-    }
-
-    /// Returns true if nothing was ever written behind its header.
-    fn is_blank(&self) -> bool {
-        let (mut window, zeros) = (vec![0; WINDOW_BYTES], vec![0; WINDOW_BYTES]);
-        let mut at = HEADER_BYTES as u64;
-        while at < self.source.bytes() {
-            let filled = self.source.window(&mut window, at);
-            if window[..filled] != zeros[..filled] {
-                return false;
-            }
-            at += filled as u64;
-        }
-        !self.source.is_unreadable_from(0)
-    }
-
-    /// Returns what shows that block `sequence`, which is not at `at`, had been persisted, or that
-    /// it may have been: bytes that cannot be read are no torn write.
-    fn proof_of(&mut self, at: u64, sequence: u64) -> Option<String> {
-        let later = self.find_block(at, |block| block.position.durable_below > sequence);
-        if let Some((later, _)) = later {
-            return Some(format!("the block at offset {later} says that it had been persisted"));
-        }
-        let is_unreadable = self.source.is_unreadable_from(at) && !self.is_free(at);
-        is_unreadable.then(|| "not all that follows can be read".to_owned())
-    }
-
-    /// Returns true if no block was begun at an offset: there is no room for one, or zeros.
-    fn is_free(&self, at: u64) -> bool {
-        let mut head = [0; BLOCK_HEADER_BYTES];
-        at.saturating_add(head.len() as u64) > self.source.bytes()
-            || self.source.read(&mut head, at).is_ok() && head == [0; BLOCK_HEADER_BYTES]
-    }
-
-    /// The whole block at an offset, if there is one, and the bytes that it takes. The payload is
-    /// read only if the header is one that this segment may have.
-    fn block_at(&mut self, at: u64) -> Option<(Block<'_>, u64)> {
-        let mut head = [0; BLOCK_HEADER_BYTES];
-        self.source.read(&mut head, at).ok()?;
-        let payload = self.payload(&head)?;
-        let length = BLOCK_HEADER_BYTES + payload;
-        if at.checked_add(length as u64)? > self.source.bytes() {
-            return None;
-        }
-        self.block.resize(length, 0);
-        self.source.read(&mut self.block, at).ok()?;
-        let (block, _) = format::decode_block(&self.block, self.number.0)?;
-        Some((block, format::block_bytes(payload) as u64))
-    }
-
-    /// Length of the payload behind a block's header, in bytes. `None`: no block of this segment
-    /// has such a header. So bytes that are none, as in the middle of a damaged block, are seen to
-    /// be none without reading the megabytes that they seem to announce.
-    fn payload(&self, header: &[u8; BLOCK_HEADER_BYTES]) -> Option<usize> {
-        let (payload, position) = format::decode_block_header(header)?;
-        // Each block before it takes its place in the segment.
-        let before = position.sequence - position.first_sequence;
-        let is_named = self.named_first().is_none_or(|first| first == position.first_sequence);
-        let is_possible = payload <= PAYLOAD_LIMIT_BYTES && before <= self.source.bytes() / ALIGN_BYTES as u64;
-        (is_named && is_possible).then_some(payload)
-    }
-
-    /// Offset and size of the first whole block from `from` on that satisfies `wanted`.
-    fn find_block(&mut self, from: u64, wanted: impl Fn(&Block<'_>) -> bool) -> Option<(u64, u64)> {
-        let mut at = from.next_multiple_of(ALIGN_BYTES as u64);
-        loop {
-            // Mostly it follows at once. In a whole block no other one begins.
-            while let Some((is_wanted, taken)) = self.block_at(at).map(|(block, taken)| (wanted(&block), taken)) {
-                if is_wanted {
-                    return Some((at, taken));
-                }
-                at += taken;
-            }
-            at = self.next_header(at + ALIGN_BYTES as u64)?;
-        }
-    }
-
-    /// Offset of the next bytes from `from` on that look like the header of a block.
-    fn next_header(&self, from: u64) -> Option<u64> {
-        // What cannot be read is zeros, in which no block begins.
-        self.source.search(from, 0, |window, start| {
-            let is_head = |head: &[u8]| head.first_chunk().is_some_and(|head| self.payload(head).is_some());
-            window.chunks(ALIGN_BYTES).position(is_head).map(|at| start + (at * ALIGN_BYTES) as u64)
-        })
-    }
 }
 
 #[cfg(test)]

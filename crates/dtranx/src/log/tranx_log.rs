@@ -6,10 +6,13 @@
 use std::sync::Arc;
 
 use super::collector::{Collector, LogSpace, SegmentInfo};
-use super::format::{self, BLOCK_HEADER_BYTES, HEADER_BYTES, Owner, SEAL_BYTES};
+use super::entry::{Position, State};
+use super::format::{self, BLOCK_HEADER_BYTES, HEADER_BYTES, Owner, SEAL_BYTES, STATE_BYTES};
 use super::gc_log::GcLog;
+use super::log_reader::LogReader;
 use super::manager::LogManager;
 use super::medium::Medium;
+use super::reader::Reads;
 use super::segment::{SEGMENT_MAX_BYTES, SegmentNumber};
 use super::{LogError, Result};
 use crate::core::StoreId;
@@ -34,32 +37,24 @@ pub struct LogOptions {
     /// True if the log must be there. Otherwise a log that is missing, or whose making was
     /// interrupted, is made.
     pub must_exist: bool,
+    /// True if the log is that of a member of a group. Otherwise such a log is refused: its last
+    /// entries may not be committed.
+    pub is_member: bool,
 }
 
 impl LogOptions {
     /// Options of a log that may be new, of a store without an id.
     pub fn new(server: u16, segment_bytes: u64) -> Self {
-        Self { server, store: StoreId::default(), segment_bytes, must_exist: false }
+        Self { server, store: StoreId::default(), segment_bytes, must_exist: false, is_member: false }
     }
 
-    pub(super) fn owner(&self) -> Owner {
+    fn reads(&self) -> Reads {
+        Reads { owner: self.owner(), is_member: self.is_member }
+    }
+
+    fn owner(&self) -> Owner {
         Owner { server: self.server, store: self.store }
     }
-}
-
-/// Receives the records of a log when it is opened.
-pub trait LogReader {
-    /// Takes the payload of the GC log, empty in a new one. Called once, before all records.
-    ///
-    /// # Errors
-    /// What is wrong with it; the log is not opened then.
-    fn state(&mut self, state: &[u8]) -> Result<(), String>;
-
-    /// The next record, and the segment that it is in.
-    ///
-    /// # Errors
-    /// What is wrong with it; the log is not opened then.
-    fn record(&mut self, segment: SegmentNumber, record: &[u8]) -> Result<(), String>;
 }
 
 /// Visitor that reads the records only.
@@ -84,8 +79,10 @@ pub struct Opened {
     pub collector: Collector,
     /// The segments that were found and kept, oldest first: also those that have no whole record.
     pub segments: Vec<SegmentInfo>,
-    /// Number of records that were replayed.
+    /// Number of records that were replayed: those that are committed.
     pub records: u64,
+    /// Number of entries that later ones have made void.
+    pub void: u64,
     /// Payload of the GC log; empty in a new one.
     pub gc_payload: Vec<u8>,
 }
@@ -105,24 +102,21 @@ impl std::fmt::Debug for TranxLog {
 }
 
 impl TranxLog {
-    /// Opens a log and gives `reader` what the GC log holds, then every record in the order of
-    /// their appending. The log goes on in a new segment. Everything replayed is durable.
+    /// Opens a log and gives `reader` what the GC log holds, then every record that is not void, in
+    /// the order of the entries. The log goes on in a new segment. Everything replayed is durable.
     ///
     /// # Errors
     /// An option is out of range; a file is damaged, missing, foreign or of another version; the
-    /// medium refuses or is full; `reader` refuses a record.
+    /// log is a member's, and was not to be; the medium refuses or is full; `reader` refuses a
+    /// record.
     pub fn read(medium: Arc<dyn Medium>, options: &LogOptions, reader: &mut dyn LogReader) -> Result<Opened> {
         check(options)?;
-        let gc_log = GcLog::open(&*medium, options.owner(), options.must_exist)?;
-        let unreadable = |what| LogError::Unreadable { file: super::gc_log::NAME.to_owned(), what };
-        reader.state(gc_log.payload()).map_err(unreadable)?;
-        let mut records = 0;
-        let mut replay = |segment: SegmentNumber, record: &[u8]| {
-            records += 1;
-            reader.record(segment, record)
-        };
-        let oldest = gc_log.oldest();
-        let manager = LogManager::open(medium.clone(), options.owner(), options.segment_bytes, oldest, &mut replay)?;
+        let gc_log = open_gc_log(&*medium, options, options.must_exist, reader)?;
+        let mut counting = Counting { reader, records: 0 };
+        let (reads, kept) = (options.reads(), gc_log.kept());
+        let opened = LogManager::open(medium.clone(), reads, options.segment_bytes, kept, &mut counting)?;
+        let (manager, void) = opened;
+        let records = counting.records;
         let taken = HEADER_BYTES + BLOCK_HEADER_BYTES + format::record_bytes(0) + SEAL_BYTES as usize;
         let room = options.segment_bytes as usize - taken;
         let record_limit_bytes = room.min(RECORD_LIMIT_BYTES);
@@ -131,7 +125,7 @@ impl TranxLog {
         let segments = shared.complete.all();
         let collector = Collector { medium, gc_log, shared };
         let log = Self { manager, block: vec![0; BLOCK_HEADER_BYTES], record_limit_bytes };
-        Ok(Opened { log, collector, segments, records, gc_payload })
+        Ok(Opened { log, collector, segments, records, void, gc_payload })
     }
 
     /// Reads a log that will not be written to. Returns the numbers of its segments and records.
@@ -141,19 +135,13 @@ impl TranxLog {
     /// # Errors
     /// As for [`TranxLog::read`]; it is not there.
     pub fn inspect(medium: Arc<dyn Medium>, options: &LogOptions, reader: &mut dyn LogReader) -> Result<(usize, u64)> {
-        let gc_log = GcLog::open(&*medium, options.owner(), true)?;
-        let unreadable = |what| LogError::Unreadable { file: super::gc_log::NAME.to_owned(), what };
-        reader.state(gc_log.payload()).map_err(unreadable)?;
-        let mut records = 0;
-        let mut replay = |segment: SegmentNumber, record: &[u8]| {
-            records += 1;
-            reader.record(segment, record)
-        };
-        let found = super::reader::read(&*medium, options.owner(), gc_log.oldest(), &mut replay)?;
+        let gc_log = open_gc_log(&*medium, options, true, reader)?;
+        let mut counting = Counting { reader, records: 0 };
+        let found = super::reader::read(&*medium, options.reads(), gc_log.kept(), &mut counting)?;
         if !medium.is_read_only() {
             found.unproven.rewrite(&*medium)?;
         }
-        Ok((found.complete.len() + found.unused.len(), records))
+        Ok((found.complete.len() + found.unused.len(), counting.records))
     }
 
     /// Opens a log like [`TranxLog::read`], for callers that need not know the GC log's payload
@@ -174,8 +162,9 @@ impl TranxLog {
         self.record_limit_bytes
     }
 
-    /// Appends a record and says which segment it is in. It is durable after the next
-    /// [`TranxLog::persist`].
+    /// Appends a record of a server that runs alone, and says which segment it is in. It is durable
+    /// after the next [`TranxLog::persist`]. The records that are gathered into one block are the
+    /// next entry, of term 0.
     ///
     /// # Errors
     /// The record is too large (nothing was written then), or the medium refuses or is full.
@@ -195,12 +184,64 @@ impl TranxLog {
         Ok(self.manager.current())
     }
 
+    /// Appends an entry of a group, and says which segment it is in. It is durable after the next
+    /// [`TranxLog::persist`], and so is it then that all earlier entries of its index and above are
+    /// void. `payload` is a row of records, as [`payload`] makes it.
+    ///
+    /// # Errors
+    /// The payload is no such row, or is too large; the entry would make a committed one void, or
+    /// does not follow (nothing was written then); or the medium refuses or is full.
+    pub fn append_entry(&mut self, entry: Position, payload: &[u8]) -> Result<SegmentNumber> {
+        let (bytes, limit_bytes) = (payload.len(), format::record_bytes(self.record_limit_bytes));
+        if bytes > limit_bytes {
+            return Err(LogError::RecordTooLarge { bytes, limit_bytes });
+        }
+        if format::records(payload).any(|record| record.is_none()) {
+            let file = self.manager.current().file_name();
+            return Err(LogError::Unreadable { file, what: format!("a record of {entry} is cut off") });
+        }
+        self.write()?;
+        self.manager.check_entry(entry)?;
+        if !self.manager.fits(bytes) {
+            self.manager.roll()?;
+        }
+        self.block.extend_from_slice(payload);
+        self.manager.write_entry(entry, &mut self.block)?;
+        Ok(self.manager.current())
+    }
+
+    /// Appends the state of a member of a group; durable after the next [`TranxLog::persist`].
+    ///
+    /// # Errors
+    /// The medium refuses or is full.
+    pub fn append_state(&mut self, state: State) -> Result<()> {
+        self.write()?;
+        if !self.manager.fits(STATE_BYTES) {
+            self.manager.roll()?;
+        }
+        self.manager.write_state(state)
+    }
+
+    /// The last entry that was written, or the place before the first.
+    pub fn last(&self) -> Position {
+        self.manager.last()
+    }
+
+    /// The newest state that was written or found.
+    pub fn state(&self) -> State {
+        self.manager.state()
+    }
+
     /// Writes what was gathered, so that it survives the end of this process on a file system.
     ///
     /// # Errors
     /// The medium refuses.
     pub fn write(&mut self) -> Result<()> {
-        if self.block.len() > BLOCK_HEADER_BYTES { self.manager.write_block(&mut self.block) } else { Ok(()) }
+        if self.block.len() == BLOCK_HEADER_BYTES {
+            return Ok(());
+        }
+        let next = Position { term: 0, index: self.manager.last().index + 1 };
+        self.manager.write_entry(next, &mut self.block)
     }
 
     /// Makes every record appended so far durable. The seal behind them is durable after the next
@@ -230,6 +271,47 @@ impl TranxLog {
     /// The room that the segments take.
     pub fn space(&self) -> LogSpace {
         self.manager.shared().space()
+    }
+}
+
+/// Makes a row of records, each after its length: the payload of an entry.
+pub fn payload<'a>(records: impl IntoIterator<Item = &'a [u8]>) -> Vec<u8> {
+    let mut payload = Vec::new();
+    records.into_iter().for_each(|record| format::push_record(&mut payload, record));
+    payload
+}
+
+/// Opens the GC log, and shows what it holds.
+fn open_gc_log(
+    medium: &dyn Medium,
+    options: &LogOptions,
+    must_exist: bool,
+    reader: &mut dyn LogReader,
+) -> Result<GcLog> {
+    let gc_log = GcLog::open(medium, options.owner(), must_exist, options.is_member)?;
+    let unreadable = |what| LogError::Unreadable { file: super::gc_log::NAME.to_owned(), what };
+    reader.state(gc_log.payload()).map_err(unreadable)?;
+    Ok(gc_log)
+}
+
+/// Counts the records that are handed on.
+struct Counting<'a> {
+    reader: &'a mut dyn LogReader,
+    records: u64,
+}
+
+impl LogReader for Counting<'_> {
+    fn state(&mut self, state: &[u8]) -> Result<(), String> {
+        self.reader.state(state)
+    }
+
+    fn record(&mut self, segment: SegmentNumber, record: &[u8]) -> Result<(), String> {
+        self.records += 1;
+        self.reader.record(segment, record)
+    }
+
+    fn uncommitted(&mut self, entry: Position, segment: SegmentNumber, record: &[u8]) -> Result<(), String> {
+        self.reader.uncommitted(entry, segment, record)
     }
 }
 

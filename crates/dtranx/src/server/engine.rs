@@ -295,6 +295,7 @@ fn log_options(config: &ServerConfig, identity: &Identity) -> LogOptions {
         store: identity.store,
         segment_bytes: config.segment_bytes,
         must_exist: identity.is_in_use() && config.medium != LogMedium::Memory,
+        is_member: false,
     }
 }
 

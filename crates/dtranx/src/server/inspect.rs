@@ -14,13 +14,16 @@ pub(super) struct Inspected {
     pub(super) recovery: Recovery,
     /// Number of its segments.
     pub(super) segments: usize,
-    /// Number of its records.
+    /// Number of its records that are committed.
     pub(super) records: u64,
+    /// Number of its records that are not known to be.
+    pub(super) uncommitted: u64,
 }
 
 /// Options of a log that must be there.
 pub(super) fn existing(config: &ServerConfig, store: StoreId) -> LogOptions {
-    LogOptions { server: config.server.0, store, segment_bytes: config.segment_bytes, must_exist: true }
+    let (server, segment_bytes) = (config.server.0, config.segment_bytes);
+    LogOptions { server, store, segment_bytes, must_exist: true, is_member: false }
 }
 
 /// Refuses a server that keeps nothing; `what` names the operation that needs data.
@@ -35,11 +38,12 @@ pub(super) fn must_keep(config: &ServerConfig, what: &str) -> Result<(), ServerE
 /// Reads the whole log of a store. What is read is durable then, unless the medium is read-only.
 pub(super) fn inspect(
     config: &ServerConfig,
-    store: StoreId,
+    options: &LogOptions,
     medium: Arc<dyn Medium>,
 ) -> Result<Inspected, ServerError> {
     // Nothing is applied.
     let mut replay = Replay::new(node_config(config), |_| Ok(()));
-    let (segments, records) = TranxLog::inspect(medium, &existing(config, store), &mut replay)?;
-    Ok(Inspected { recovery: replay.recovery, segments, records })
+    let (segments, records) = TranxLog::inspect(medium, options, &mut replay)?;
+    let Replay { recovery, uncommitted, .. } = replay;
+    Ok(Inspected { recovery, segments, records, uncommitted })
 }

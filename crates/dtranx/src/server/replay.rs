@@ -1,7 +1,7 @@
 //! Reads the records of a log into a recovery.
 
 use crate::core::{GcRecord, NodeConfig, Record, Recovery, SegmentId, TranxId, Write};
-use crate::log::{LogReader, SegmentNumber};
+use crate::log::{LogReader, Position, SegmentNumber};
 
 /// A transaction whose writes are to be applied, and its writes.
 type Commit = (TranxId, Vec<Write>);
@@ -12,6 +12,9 @@ pub(super) struct Replay<A> {
     apply: A,
     /// State from the records that were read so far.
     pub(super) recovery: Recovery,
+    /// Number of records whose entries are not known to be committed: these are neither read nor
+    /// applied.
+    pub(super) uncommitted: u64,
 }
 
 impl<A> Replay<A>
@@ -20,7 +23,7 @@ where
 {
     /// A recovery that has read nothing yet.
     pub(super) fn new(config: NodeConfig, apply: A) -> Self {
-        Replay { recovery: Recovery::new(config.clone(), None), config, apply }
+        Replay { recovery: Recovery::new(config.clone(), None), config, apply, uncommitted: 0 }
     }
 }
 
@@ -42,5 +45,9 @@ where
             Some(commit) => (self.apply)(commit),
             None => Ok(()),
         }
+    }
+    fn uncommitted(&mut self, _: Position, _: SegmentNumber, _: &[u8]) -> Result<(), String> {
+        self.uncommitted += 1;
+        Ok(())
     }
 }

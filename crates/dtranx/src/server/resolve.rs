@@ -277,7 +277,8 @@ impl Folder {
     /// not be gone after a power failure.
     fn read(&self) -> Result<Evidence, ServerError> {
         let store = self.identity.store;
-        let log = inspect(&self.config, store, self.medium.clone())?.recovery;
+        let options = existing(&self.config, store);
+        let log = inspect(&self.config, &options, self.medium.clone())?.recovery;
         Ok(Evidence { log, items: lsm(&self.config, store, true)? })
     }
 }

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use super::engine::{lsm, medium};
 use super::identity::Identity;
-use super::inspect::{Inspected, inspect, must_keep};
+use super::inspect::{Inspected, existing, inspect, must_keep};
 use super::{ServerConfig, ServerError};
 use crate::core::{Key, KeyRange};
-use crate::log::ReadOnly;
+use crate::log::{LogOptions, ReadOnly};
 use crate::storage::{ScanLimit, Storage};
 
 /// Findings of a verification, all of it in order.
@@ -15,8 +15,10 @@ use crate::storage::{ScanLimit, Storage};
 pub struct Verified {
     /// Number of segments of the log.
     pub segments: usize,
-    /// Number of records in the log.
+    /// Number of records in the log; in that of a member of a group, of those that are committed.
     pub records: u64,
+    /// Number of records in the log of a member of a group that are not known to be committed.
+    pub uncommitted: u64,
     /// Transactions of other servers that this one has voted for, without their outcome in the log.
     pub in_doubt: usize,
     /// Number of items in the storage.
@@ -37,9 +39,10 @@ pub fn verify(config: &ServerConfig) -> Result<Verified, ServerError> {
     must_keep(config, "to be verified")?;
     let identity = Identity::existing(config)?;
     let medium = Arc::new(ReadOnly::new(medium(config)?));
-    let Inspected { recovery, segments, records } = inspect(config, identity.store, medium)?;
+    let options = LogOptions { is_member: true, ..existing(config, identity.store) };
+    let Inspected { recovery, segments, records, uncommitted } = inspect(config, &options, medium)?;
     let in_doubt = recovery.doubts().len();
-    let mut verified = Verified { segments, records, in_doubt, ..Verified::default() };
+    let mut verified = Verified { segments, records, uncommitted, in_doubt, ..Verified::default() };
     count_items(config, &lsm(config, identity.store, true)?, &mut verified)?;
     Ok(verified)
 }

@@ -18,6 +18,9 @@ pub(crate) fn verify_server(options: &VerifyOptions) -> Result<(), Failure> {
     let found = verify(&config).map_err(|error| Failure::No(error.to_string()))?;
     say!("server {} of {:?}: identity, log and items belong together", config.server, config.cluster.name);
     say!("log: {} segments, {} records, no damage", found.segments, found.records);
+    if found.uncommitted > 0 {
+        say!("log: {} more records, which are not known to be committed", found.uncommitted);
+    }
     let listed = if found.in_doubt > 0 { "; `dtranx resolve` lists them" } else { "" };
     say!("in doubt: {} transactions of other servers{listed}", found.in_doubt);
     say!("items: {}, all of them whole", found.items);

@@ -64,7 +64,8 @@ pub enum Moment {
     /// The last one that the log shows: nothing that the server has acknowledged is newer, unless
     /// the log has lost its end without a trace.
     Newest,
-    /// The moment before the lost records of this damage. Any key may have a newer version.
+    /// The moment before the lost records of this damage, or before the first that are not known to
+    /// be committed. Any key may have a newer version.
     Before(Damage),
 }
 
@@ -104,7 +105,8 @@ pub struct Salvaged {
     pub segments: usize,
     /// Number of records of the log that were used.
     pub records: u64,
-    /// Number of whole records of the log that were not used, because they are behind a gap.
+    /// Number of whole records of the log that were not used, because they are behind a gap, or are
+    /// not known to be committed.
     pub behind: u64,
     /// Moment at which the sure keys had their values.
     pub moment: Moment,

@@ -8,7 +8,8 @@
 //!   moment before the gap is gone then. An item of a transaction that was complete when segments
 //!   were removed is not, if the gap is later than that.
 //!
-//! No key is sure that a transaction in doubt writes.
+//! No key is sure that a transaction in doubt writes. In the log of a member of a group, the first
+//! entry that is not known to be committed is such a gap.
 
 use std::io::{self, Write};
 

@@ -10,7 +10,7 @@ fn largest_record_fits_and_one_byte_more_is_refused_without_harm() {
     let medium = Memory::new();
     let (mut opened, _) = open(medium.clone(), 4096).unwrap();
     let limit = opened.log.record_limit_bytes();
-    assert_eq!(limit, 4096 - 64 - 32 - 4 - 64);
+    assert_eq!(limit, 4096 - 64 - 48 - 4 - 64);
     match opened.log.append(&record(1, limit + 1)) {
         Err(LogError::RecordTooLarge { bytes, limit_bytes }) => assert_eq!((bytes, limit_bytes), (limit + 1, limit)),
         other => panic!("{other:?}"),

@@ -1,11 +1,14 @@
 //! Tests of the log on its media: records that come back after crashes, and files that are refused.
 mod ahead;
 mod crashes;
+mod cuts;
 mod damage;
 mod failed_sync;
 mod golden;
 mod limits;
 mod media;
+mod member;
+mod replaced;
 mod stopping;
 
 use std::sync::Arc;

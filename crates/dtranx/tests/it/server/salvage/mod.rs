@@ -4,5 +4,6 @@
 mod command;
 mod damage;
 mod in_doubt;
+mod member;
 mod refused;
 mod store;
