@@ -131,6 +131,16 @@ impl SegmentSummary {
         }
     }
 
+    /// Counts what another summary has counted, too.
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.reserved_through = self.reserved_through.max(other.reserved_through);
+        self.epochs_through = self.epochs_through.max(other.epochs_through);
+        for (server, number) in other.largest() {
+            let largest = self.largest.entry(server).or_default();
+            *largest = number.max(*largest);
+        }
+    }
+
     /// Returns true if a GC record reserves at least as much as this segment.
     pub(crate) fn is_reserved_by(&self, record: &GcRecord) -> bool {
         self.reserved_through <= record.reserved_through && self.epochs_through <= record.epochs_through

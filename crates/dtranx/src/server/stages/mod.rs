@@ -8,6 +8,7 @@ pub(super) mod read;
 mod recovery;
 pub(super) mod side;
 pub(super) mod storage;
+mod summaries;
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test may panic")]
 mod tests;

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use super::BATCH;
+use super::summaries::Summaries;
 use crate::core::machine::{GcEvent, TranxEvent};
-use crate::core::{LogTicket, SegmentId, SegmentSummary};
-use crate::log::{SegmentNumber, TranxLog};
+use crate::core::{LogTicket, SegmentId};
+use crate::log::{Position, SegmentNumber, TranxLog};
 use crate::server::event::{Append, Garbage};
 use crate::server::stats::ServerStats;
 use crate::stage::{Outlet, Source, Stage};
@@ -26,7 +27,7 @@ pub(in crate::server) struct WalStage {
     batch: Vec<Append>,
     buffer: Vec<u8>,
     segment: SegmentNumber,
-    summary: SegmentSummary,
+    summaries: Summaries,
     /// The last record that was appended, and the last that was reported as durable.
     appended: LogTicket,
     reported: LogTicket,
@@ -52,7 +53,7 @@ impl WalStage {
             batch: Vec::new(),
             buffer: Vec::new(),
             segment,
-            summary: SegmentSummary::default(),
+            summaries: Summaries::new(SegmentId(segment.0)),
             appended: LogTicket(0),
             reported: LogTicket(0),
             persist_at_ms: None,
@@ -69,20 +70,30 @@ impl WalStage {
         self.buffer = postcard::to_extend(&append.record, buffer).map_err(|error| error.to_string())?;
         let segment = self.log.append(&self.buffer).map_err(|error| error.to_string())?;
         if segment != self.segment {
-            let summary = std::mem::take(&mut self.summary);
-            let sealed = GcEvent::Sealed { segment: SegmentId(self.segment.0), summary };
-            self.gc.send(Garbage::Event(sealed));
+            // The log has synced what is in the segment before.
+            self.summaries.begin(SegmentId(segment.0));
+            self.count();
             self.segment = segment;
             self.gc.send(Garbage::MakeAhead);
             self.stats.note_space(self.log.space());
         }
-        self.summary.note(&append.record);
+        // The block that is being gathered is the next entry.
+        let entry = Position { term: 0, index: self.log.last().index + 1 };
+        self.summaries.note(entry, &append.record);
         self.appended = append.ticket;
         Ok(())
     }
 
+    /// Counts what is synced: this server runs alone, so that is committed.
+    fn count(&mut self) {
+        for (segment, summary) in self.summaries.commit(self.log.last().index) {
+            self.gc.send(Garbage::Event(GcEvent::Sealed { segment, summary }));
+        }
+    }
+
     fn persist(&mut self, now_ms: u64) -> Result<(), String> {
         self.log.persist().map_err(|error| error.to_string())?;
+        self.count();
         self.persist_at_ms = None;
         self.seal_at_ms = Some(now_ms + SEAL_MS);
         self.reported = self.appended;
