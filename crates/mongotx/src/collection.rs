@@ -21,8 +21,8 @@ pub use self::{
     indexes::IndexModel,
 };
 use crate::{
+    command::{direct_batch, direct_batch::FirstWrites, point_read, point_write, update::UpdateResult},
     command::{drop::drop_collection, rename::rename_collection},
-    command::{each, each::FirstWrites, point_read, point_write, update::UpdateResult},
     coordinator::Core,
     document::encode,
     error::Result,
@@ -428,7 +428,7 @@ impl<T> Collection<T> {
     /// [`crate::ErrorKind::Unavailable`] when the server cannot be reached, or the kind of the
     /// collection cannot be looked up: nothing was done. All other errors are in the result.
     pub async fn write_first(&self, models: &[WriteModel], ordered: bool) -> Result<FirstWrites> {
-        each::write_first(&self.core, &self.namespace, &WriteModel::to_operations(models), ordered).await
+        direct_batch::write_first(&self.core, &self.namespace, &WriteModel::to_operations(models), ordered).await
     }
 }
 

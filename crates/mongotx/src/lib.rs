@@ -58,7 +58,7 @@ pub use self::{
     collection::{Aggregate, Collection, IndexModel, Modification, ReturnDocument, WriteModel},
     command::{
         bulk::BulkWriteResult,
-        each::FirstWrites,
+        direct_batch::FirstWrites,
         events::{Event, Position},
         find_and_modify::Modified,
         update::UpdateResult,

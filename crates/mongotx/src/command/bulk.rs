@@ -1,15 +1,15 @@
 //! `bulk_write`: several writes of one collection, in order or not. Here it is decided which go
-//! together and which one by one. Those that one command carries out are sent by `together`,
-//! upserts by `upserts`; single writes are those of `insert`, `update` and `delete`.
+//! together and which one by one. Those that one command carries out are sent by
+//! `combined_writes`, upserts by `upserts`; single writes are those of `insert`, `update` and
+//! `delete`.
 
 use std::sync::Arc;
 
 use bson::Bson;
 
 use super::{
-    delete, implicit, insert,
-    together::{Sending, TOGETHER, Together, send_together},
-    update,
+    combined_writes::{CombinedWrites, MOST_COMBINED, Sending, send_together},
+    delete, implicit, insert, update,
     upserts::{self, Inserted, Presence},
     write_commands::Operation,
 };
@@ -200,12 +200,12 @@ impl Course {
             // One by one they are refused where they stand.
             Err(error) => {
                 tracing::debug!(%error, "the statements of a bulk could not be sent together");
-                self.together_from = index + TOGETHER;
-                Together::default()
+                self.together_from = index + MOST_COMBINED;
+                CombinedWrites::default()
             }
         };
         if together.is_refused_as_one {
-            self.apart_until = index + TOGETHER;
+            self.apart_until = index + MOST_COMBINED;
             return Ok(true);
         }
         let is_stopped = self.note_end(&together);
@@ -220,7 +220,7 @@ impl Course {
     }
 
     /// Notes where a command of several has ended. Returns true if that was before its end.
-    fn note_end(&mut self, together: &Together) -> bool {
+    fn note_end(&mut self, together: &CombinedWrites) -> bool {
         let is_stopped = together.done < together.named && !together.is_full;
         if is_stopped {
             self.stops += 1;

@@ -8,12 +8,12 @@
 //! | of a few `_id`s, nothing own pending in the collection | fetch them ([`fetch`]), likewise; the next way when one is locked by a transaction that is not committed | 1 when clean, or committed by this client |
 //! | by a key of a unique index, of plain values | fetch what has the key in any version ([`fetch_key`]); locks are looked into when there are some; that there is none is left to the next way | 1 when it is there and clean |
 //! | nothing own pending in the collection, by a client that is alone | the user's query ([`unprobed`]) | 1 |
-//! | of a few documents, by a client that is alone, beside what its transactions have left of other fields | the user's query, which brings both versions ([`super::beside`]) | 1 |
+//! | of a few documents, by a client that is alone, beside what its transactions have left of other fields | the user's query, which brings both versions ([`super::beside_own_changes`]) | 1 |
 //! | nothing own pending in the collection | the writers of what is pending, and the answer, by two `find`s in one write, or in one pipeline ([`one_command`]) | 2 in one write (1 as a pipeline) when nothing is pending |
 //! | with something pending, or (unless the client is alone) with a hint, `let`, `$near`, `$text` or a projection that only `find` knows | settle what is pending, then the user's `find` | 2 when nothing is pending |
 //! | with bounds of an index, or that shows its keys or where documents are stored | settle what is pending, then the user's `find`; with own writes: refused | 2 when nothing is pending |
 //! | that may be a little old | settle the whole collection if that was too long ago; safe versions | 1 as a rule ([`crate::coordinator::queries::pending`]) |
-//! | by nothing but the `_id`, of up to 984 documents, with own writes in the collection that are not removals alone, by a client that is alone | the user's query, which brings both versions ([`beside`]) | 2, with the look at the own record that vouches for the answer |
+//! | by nothing but the `_id`, of up to 984 documents, with own writes in the collection that are not removals alone, by a client that is alone | the user's query, which brings both versions ([`super::beside_own_changes`]) | 2, with the look at the own record that vouches for the answer |
 //! | with own writes in the collection | pending documents and the view of the transaction in one pipeline; else settle, then map each document to its visible version, then the rest of the query ([`own_view`]) | 2 when nothing is pending, with the look at the own record that vouches for the answer ([`crate::coordinator::lifecycle::standing`]) |
 //! | where the own writes are removals | the same, without the documents that the transaction holds ([`one_command::find_unremoved`]) | 2 when nothing is pending |
 //! | with own writes, by a key of a unique index, which shows a document of another transaction | the same; its own writes, which have changed no key, are of no consequence | 1 when nothing is pending |
@@ -23,13 +23,13 @@ use protocol::TxId;
 use sd2v::{filter::sees_lock_fields, shard::ShardKey, view};
 
 use super::{
-    beside,
+    beside_own_changes,
     documents::Documents,
     fetch, fetch_key,
     groups::{MAX_VALUES, count_all, number, unwind_and_group, values_of},
     one_command, own_view,
     query_stages::{aggregation, skip_and_limit},
-    settled, unprobed,
+    repair_first, unprobed,
 };
 use crate::{
     coordinator::{
@@ -58,7 +58,7 @@ pub(crate) async fn find(core: &Core, tx: Option<&Transaction>, ns: &Namespace, 
         if own_writes || query.sees_lock_fields() {
             query.terms.check_mapped()?;
         }
-        return Box::pin(settled::find(core, ns, query, me)).await;
+        return Box::pin(repair_first::find(core, ns, query, me)).await;
     }
     if let Some(tx) = tx.filter(|_| own_writes)
         && let Some(answer) = fetch::own_by_id(core, tx, ns, query).await?
@@ -118,7 +118,7 @@ async fn in_view(core: &Core, ns: &Namespace, query: &Query, me: Option<TxId>, o
     let (mapped, latest) = (query.sees_lock_fields(), query.terms.staleness.is_none());
     let at_once = match me.filter(|_| own_writes) {
         _ if !latest || mapped => None,
-        Some(me) => match beside::find_own(core, ns, query, me).await? {
+        Some(me) => match beside_own_changes::find_own(core, ns, query, me).await? {
             None => one_command::find_own(core, ns, query, me).await?,
             answer => answer,
         },
@@ -139,7 +139,7 @@ async fn in_view(core: &Core, ns: &Namespace, query: &Query, me: Option<TxId>, o
             }
         }
     }
-    settled::find(core, ns, query, me).await
+    repair_first::find(core, ns, query, me).await
 }
 
 /// The number of documents that match the query.

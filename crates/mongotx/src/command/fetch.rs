@@ -13,9 +13,9 @@ use sd2v::{
 };
 
 use super::{
-    both::{lock_of, of_either_version, shows_either_version, unsafe_answer},
     documents::Documents,
-    own_view, settled,
+    either_version::{lock_of, of_either_version, shows_either_version, unsafe_answer},
+    own_view, repair_first,
 };
 use crate::{
     coordinator::{
@@ -32,8 +32,9 @@ use crate::{
 
 /// Times that a document is fetched again because its writer finished between two commands.
 const FETCHES: usize = 64;
-/// Documents that are fetched together: they are all looked at before the first is answered.
-const TOGETHER: usize = 32;
+/// Limit of the documents that one command fetches by their `_id`s: they are all looked at before
+/// the first is answered.
+const MOST_IDS: usize = 32;
 
 /// The filter that fetches the one document in question, locked or not; `None` when there may be
 /// others, or when this transaction may have written to it.
@@ -101,7 +102,7 @@ pub(crate) async fn by_id(
         let found = match core.server.find_first_raw(ns, fetch.clone()).await {
             // An expression may have failed on a version that is not the latest.
             Err(refused) if refused.kind() == ErrorKind::Invalid => {
-                return Box::pin(settled::find(core, ns, query, me)).await;
+                return Box::pin(repair_first::find(core, ns, query, me)).await;
             }
             found => found?,
         };
@@ -130,7 +131,7 @@ pub(crate) async fn by_id(
                 let id = query.pinned_id(core, ns).await?.unwrap_or(id);
                 match clear_locks(core, ns, query, id, &lock, me).await {
                     Err(refused) if refused.is_unfinishable() => {
-                        return Box::pin(settled::find(core, ns, query, me)).await;
+                        return Box::pin(repair_first::find(core, ns, query, me)).await;
                     }
                     cleared => cleared?,
                 }
@@ -204,7 +205,7 @@ pub(crate) async fn by_ids_filter(core: &Core, ns: &Namespace, query: &Query) ->
     if bounded || !query.terms.is_plain() || query.sees_lock_fields() || has_special(&query.filter) {
         return Ok(None);
     }
-    let few = pinned_ids(&query.filter).filter(|ids| (2..=TOGETHER).contains(&ids.len()));
+    let few = pinned_ids(&query.filter).filter(|ids| (2..=MOST_IDS).contains(&ids.len()));
     let (Some(ids), true) = (few, core.catalog.shard_key(ns).await?.is_empty()) else { return Ok(None) };
     Ok(Some(match is_only_id(&query.filter) {
         true => query.filter.clone(),
@@ -218,7 +219,7 @@ pub(crate) async fn by_ids(core: &Core, ns: &Namespace, query: &Query) -> Result
     let Some(filter) = by_ids_filter(core, ns, query).await? else { return Ok(None) };
     let (by_now, stays) = (core.finisher.by_now(), stays_in_place(query));
     let find = if stays { of_either_version(query, ns, filter) } else { query.to_find(ns, filter) };
-    let found = match core.server.collect_raw(&ns.db, find, TOGETHER).await {
+    let found = match core.server.collect_raw(&ns.db, find, MOST_IDS).await {
         // An expression may have failed on a version that is not the latest.
         Err(refused) if refused.kind() == ErrorKind::Invalid => return Ok(None),
         found => found?,

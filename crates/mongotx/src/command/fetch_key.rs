@@ -24,7 +24,7 @@ use sd2v::{
 
 use super::{
     documents::Documents,
-    picked::{is_picked, is_plain_projection},
+    plain_projection::{is_picked, is_plain_projection},
 };
 use crate::{
     coordinator::{

@@ -1,8 +1,8 @@
 //! `find`: a query of a collection, by the isolation level of its transaction, or of a view.
 
 use super::{
-    aggregate, committed, documents::Documents, picked::is_plain_projection, query_stages::as_aggregate, repeatable,
-    validated, views,
+    aggregate, committed, documents::Documents, plain_projection::is_plain_projection, query_stages::as_aggregate,
+    repeatable, validated, views,
 };
 use crate::{
     coordinator::{Core, asked::query::Query, read_set::seen_keys::Spotter, transaction::Transaction},

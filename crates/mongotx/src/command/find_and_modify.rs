@@ -16,7 +16,7 @@ use super::{
     committed,
     delete::is_watched,
     direct, implicit,
-    picked::{Picks, is_plain_projection},
+    plain_projection::{ShownFields, is_plain_projection},
     probe,
     rematch::Rematches,
     update::{self, SELECTIONS},
@@ -62,9 +62,9 @@ impl Modified {
 
 impl FindAndModify {
     /// The version that is answered.
-    fn shown(&self, picks: Picks<'_>, shown: Shown) -> Option<Document> {
+    fn shown(&self, fields_shown: ShownFields<'_>, shown: Shown) -> Option<Document> {
         let version = if self.after { shown.after } else { Some(shown.before) };
-        version.map(|document| picks.picked(document))
+        version.map(|document| fields_shown.picked(document))
     }
 }
 
@@ -273,9 +273,10 @@ async fn free_one(
 ) -> Result<Option<Option<Document>>> {
     // An earlier read of the document is compared with the whole document, so all of it is needed.
     let was_read = tx.reads.has_points(ns);
-    let picks = Picks::of(command.projection.as_ref()).filter(|picks| !(was_read && matches!(picks, Picks::Server(_))));
-    let Some(picks) = picks else { return Ok(None) };
-    let fields = picks.stored_fields(command.after);
+    let fields_shown = ShownFields::of(command.projection.as_ref())
+        .filter(|fields_shown| !(was_read && matches!(fields_shown, ShownFields::Server(_))));
+    let Some(fields_shown) = fields_shown else { return Ok(None) };
+    let fields = fields_shown.stored_fields(command.after);
     let first = match query.sort {
         Some(_) => validated::first_of_others(core, tx, ns, query).await?,
         None => None,
@@ -292,7 +293,7 @@ async fn free_one(
         }
     }
     validated::settle_shown(core, tx, ns, &at.id, &shown.before).await?;
-    Ok(Some(command.shown(picks, shown)))
+    Ok(Some(command.shown(fields_shown, shown)))
 }
 
 /// Changes and shows this document, if it still matches: by one command where that is possible;
@@ -309,17 +310,18 @@ async fn one(
     let (ns, at) = (target.ns, target.at);
     // An earlier read of the document is compared with the whole document, so all of it is needed.
     let was_read = tx.reads.point(ns, &at.id).is_some();
-    let picks = Picks::of(command.projection.as_ref()).filter(|picks| !(was_read && matches!(picks, Picks::Server(_))));
-    let fields = picks.as_ref().and_then(|picks| picks.stored_fields(command.after));
+    let fields_shown = ShownFields::of(command.projection.as_ref())
+        .filter(|fields_shown| !(was_read && matches!(fields_shown, ShownFields::Server(_))));
+    let fields = fields_shown.as_ref().and_then(|fields_shown| fields_shown.stored_fields(command.after));
     let as_read = tx.reads.as_read(ns, &at.id).filter(|_| fields.is_none());
-    if let Some(picks) = picks
+    if let Some(fields_shown) = fields_shown
         && let Some(shown) = core.locking.prepare_shown(tx, target, change, fields).await?
     {
         validated::settle_shown(core, tx, ns, &at.id, &shown.before).await?;
         if let Some(as_read) = as_read {
             Box::pin(validated::settle_as_read(core, tx, ns, &as_read, &shown.before)).await?;
         }
-        return Ok(Some(command.shown(picks, shown)));
+        return Ok(Some(command.shown(fields_shown, shown)));
     }
     projection.check(core, ns, command).await?;
     if command.after {

@@ -18,10 +18,10 @@ use sd2v::{
 };
 
 use super::{
-    ahead::send_insert,
     direct::refuse_watched,
     implicit,
-    placing::{Placing, place_compared},
+    unique_inserts::{PlacedInserts, place_compared},
+    validation_ahead::send_insert,
 };
 use crate::{
     coordinator::{
@@ -183,10 +183,10 @@ async fn place(
 ) -> Result<Put> {
     let placing = place_compared(core, tx, ns, uniques, slice::from_ref(new.stored), &[new.document], me).await?;
     let refused = match placing {
-        Some(Placing { refused: None, are_compared, .. }) => {
+        Some(PlacedInserts { refused: None, are_compared, .. }) => {
             return Ok(Put { before: Before::Absent, is_compared: are_compared });
         }
-        Some(Placing { refused: Some(refused), .. }) if refused.is_duplicate_key() => refused,
+        Some(PlacedInserts { refused: Some(refused), .. }) if refused.is_duplicate_key() => refused,
         // Whatever else the server has against it, it says of an insert.
         _ => match send(core, tx, ns, vec![new.stored.clone()], true).await?.ok() {
             Ok(_) => return Ok(Put { before: Before::Absent, is_compared: false }),
@@ -362,11 +362,11 @@ impl Batch {
             let documents: Vec<&Document> = rest[..sent].iter().map(|(_, document)| document).collect();
             let placing = match place_compared(core, tx, ns, &collection.uniques, &stored, &documents, me).await? {
                 Some(placing) => placing,
-                None if sent == 0 => Placing::default(),
+                None if sent == 0 => PlacedInserts::default(),
                 None => {
                     let answer = send(core, tx, ns, stored, true).await?;
                     let done = answer.errors.first().map_or(sent, |(at, _)| *at);
-                    Placing { done, ..Placing::default() }
+                    PlacedInserts { done, ..PlacedInserts::default() }
                 }
             };
             let done = placing.done;

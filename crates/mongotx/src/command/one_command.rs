@@ -11,7 +11,7 @@
 //! [`super::probed`].
 //!
 //! A client that is alone sends the answer's command by itself ([`super::unprobed`],
-//! [`super::beside`]). Where many
+//! [`super::beside_own_changes`]). Where many
 //! documents are pending, some queries look for the writers of all of them first
 //! ([`super::wide_probe`]).
 
@@ -20,11 +20,11 @@ use protocol::TxId;
 use sd2v::{projection, view};
 
 use super::{
-    asking::as_find,
-    beside,
+    beside_own_changes,
     documents::Documents,
     probed::{Command, Marked, ask, command, unless_marked, who_has_pending},
     query_stages::{own_stages, skip_and_limit},
+    reads_in_order::as_find,
     unprobed,
     wide_probe::{is_for_everything_in_crowd, wants_all_writers, who_has_anything, wide_probe},
 };
@@ -44,7 +44,7 @@ const SHOWN_AGAIN: usize = 3;
 /// over.
 pub(crate) async fn find(core: &Core, ns: &Namespace, query: &Query, me: Option<TxId>) -> Result<Option<Documents>> {
     let may_be_unprobed = unprobed::may(core, ns, query);
-    if may_be_unprobed && let Some(answer) = beside::find(core, ns, query).await? {
+    if may_be_unprobed && let Some(answer) = beside_own_changes::find(core, ns, query).await? {
         return Ok(Some(answer));
     }
     if may_be_unprobed

@@ -9,7 +9,7 @@
 
 use bson::doc;
 
-use super::{committed, documents::Documents, picked, probe};
+use super::{committed, documents::Documents, plain_projection, probe};
 use crate::{
     coordinator::{
         Core,
@@ -70,7 +70,7 @@ fn changed_too_often(tx: &Transaction, ns: &Namespace) -> Error {
 
 /// Refuses a projection that the server refuses even if there is nothing to show.
 async fn refuse_projection(core: &Core, tx: &Transaction, ns: &Namespace, query: &Query) -> Result<()> {
-    if query.projection.as_ref().is_none_or(picked::is_plain_projection) {
+    if query.projection.as_ref().is_none_or(plain_projection::is_plain_projection) {
         return Ok(());
     }
     let nowhere = Query { filter: probe::nowhere(&query.filter), ..query.clone() };

@@ -11,7 +11,7 @@
 use bson::{Bson, Document, doc};
 use sd2v::view;
 
-use super::{asking::as_find, documents::Documents, query_stages::aggregation};
+use super::{documents::Documents, query_stages::aggregation, reads_in_order::as_find};
 use crate::{
     coordinator::{Core, asked::query::Query},
     error::{ErrorKind, Result},

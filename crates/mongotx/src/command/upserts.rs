@@ -26,10 +26,10 @@ use sd2v::{
 };
 
 use super::{
-    ahead::send_insert,
     fetch_key::{has_all_values, is_values},
     insert::{BATCH_BYTES, check_pending, with_id},
     upsert::replacement_to_insert,
+    validation_ahead::send_insert,
     write_commands::{Operation, UpdateCommand},
 };
 use crate::{

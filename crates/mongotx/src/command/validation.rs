@@ -3,7 +3,7 @@
 //! 1. Look at the change stamps of the collections that were read. (A look that is remembered will
 //!    do: [`crate::coordinator::validating::looks`].)
 //! 2. Read everything again that is not the transaction's own, as a transaction would that has
-//!    written nothing ([`super::united`]). An answer differs: a conflict.
+//!    written nothing ([`super::combined_rereads`]). An answer differs: a conflict.
 //! 3. Look again. The same stamps: between the two looks no transaction was decided that has
 //!    written there, so the answers are those of one moment, which is after the last lock was
 //!    taken. One document by its `_id` may have been disturbed: the moment is that at which it was
@@ -36,11 +36,11 @@ use protocol::{TxId, TxStatus, Version, lock::visible_version};
 use sd2v::{names::REMOVE, stored::whole_lock_state};
 
 use super::{
+    combined_rereads::{CombinedRereads, Part},
     committed,
     documents::Documents,
     own_view,
     plan::Plan,
-    united::{Part, Together},
 };
 use crate::{
     coordinator::{
@@ -75,7 +75,7 @@ const ROUNDS_WITHOUT_QUIET: usize = 3;
 /// Commands that one validation has under way at a time.
 const AT_A_TIME: usize = 8;
 /// Documents that one command fetches.
-const TOGETHER: usize = 500;
+const MOST_POINTS: usize = 500;
 /// Shortest time that a transaction waits for a rival that holds what it has read.
 const SHORTEST_WAIT: Duration = Duration::from_millis(100);
 /// Times that a document is fetched again because its writer finished between two commands.
@@ -110,7 +110,7 @@ impl<'a> ToAsk<'a> {
             let may_be = since.is_some_and(|since| since.traces(ns));
             let mut is_asked = |key: &OwnKey| is_asked(may_be, Transaction::stamps_of_point(ns, key), Fields::All);
             let asked: Vec<&Point> = points.iter().filter(|(key, _)| is_asked(key)).map(|(_, point)| point).collect();
-            parts.extend(asked.chunks(TOGETHER).map(|some| Part::Points(ns, some.to_vec())));
+            parts.extend(asked.chunks(MOST_POINTS).map(|some| Part::Points(ns, some.to_vec())));
         }
         let fields_of = |entry: &Entry| since.map_or(Fields::All, |since| since.fields_of(entry));
         let may_be = |entry: &Entry| since.is_some_and(|since| since.traces_all_of(entry));
@@ -322,7 +322,7 @@ impl<'c> Validation<'c> {
     /// Step 2: reads all of this again: together what can be, the rest some commands at a time.
     /// Rivals that may not be passed by end it. `looks`: a look behind it is wanted.
     async fn read_again(&self, tx: &Transaction, parts: Vec<Part<'_>>, looks: bool) -> Result<Again> {
-        let left = Together::of(self.core).ask_together(tx, parts, looks, None).await?;
+        let left = CombinedRereads::of(self.core).ask_together(tx, parts, looks, None).await?;
         let mut rivals = Rivals::new();
         for some in left.parts.chunks(AT_A_TIME) {
             let found = try_join_all(some.iter().map(|part| self.check_part(tx, part))).await?;
@@ -347,7 +347,7 @@ impl<'c> Validation<'c> {
             let (_, later) = self.core.looks.ask_before_look(&[], Some(leading)).await.ok()??;
             return Some(Behind { later: later?, asked, unasked });
         }
-        let left = Together::of(self.core).ask_together(tx, parts, true, Some(leading)).await.ok()?;
+        let left = CombinedRereads::of(self.core).ask_together(tx, parts, true, Some(leading)).await.ok()?;
         left.look.filter(|_| left.parts.is_empty()).map(|later| Behind { later, asked, unasked })
     }
 

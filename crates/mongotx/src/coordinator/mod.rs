@@ -26,8 +26,8 @@
 //! | [`events`] | [`Events`] | numbers and waiters of change streams |
 //!
 //! Above it the commands take the whole of `Core`, and so do the types there that carry commands
-//! out: validation (`Validation`, `Together`), change streams (`EventLog`, `EventReader`) and the
-//! commit.
+//! out: validation (`Validation`, `CombinedRereads`), change streams (`EventLog`, `EventReader`)
+//! and the commit.
 
 pub(crate) mod asked;
 pub(crate) mod assemble;

@@ -1,5 +1,5 @@
 //! Events behind the last write of a transaction, and the validation that was sent with it
-//! (`crate::command::ahead`).
+//! (`crate::command::validation_ahead`).
 
 use std::time::Instant;
 

@@ -16,7 +16,7 @@
 //!    first document in an order is such a query, too (decision 0072).
 //!
 //! A query beside what own transactions have left, or are being decided, has rules of its own
-//! (decision 0077, `command/beside.rs`).
+//! (decision 0077, `command/beside_own_changes.rs`).
 //!
 //! | file | content |
 //! | --- | --- |
@@ -26,13 +26,13 @@
 //! | [`demand`] | whether a lease is worth its price |
 //! | [`collections`] | collections as the lease knows them: settled, and how long they have probes |
 //! | [`decisions`] | this client's transactions that are being decided |
-//! | [`beside`] | the right to send a query beside what they have left |
+//! | [`beside_own_changes`] | the right to send a query beside what they have left |
 //! | [`stored`] | the commands on client records; how long a newcomer waits |
 //!
 //! The lease rests on clocks. Commits do not rest on it: a validation looks for itself, and so do
 //! queries for what is going to be written, but for the statement named above.
 
-mod beside;
+mod beside_own_changes;
 mod collections;
 mod decisions;
 mod demand;
@@ -48,7 +48,7 @@ use tokio::runtime::Handle;
 
 use self::state::{Lease, May};
 pub(crate) use self::{
-    beside::{Meanwhile, PermitBeside},
+    beside_own_changes::{Meanwhile, PermitBeside},
     decisions::{FoundBy, Written},
     state::{Deciding, Permit, ReadLease},
     stored::{Newcomer, outwait},

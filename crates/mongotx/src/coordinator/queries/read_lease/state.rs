@@ -12,7 +12,7 @@ use protocol::TxId;
 use tokio::sync::Notify;
 
 use super::{
-    beside::{Meanwhile, PermitBeside},
+    beside_own_changes::{Meanwhile, PermitBeside},
     collections::{Collections, Preparation, SettlingEnd},
     decisions::{Decisions, FoundBy, Written},
     demand::Demand,

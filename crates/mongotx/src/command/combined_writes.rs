@@ -27,7 +27,7 @@ use crate::{
 };
 
 /// Updates and removals that are tried together at a time.
-pub(super) const TOGETHER: usize = 500;
+pub(super) const MOST_COMBINED: usize = 500;
 
 /// A change of one document that may be sent together with others.
 struct Statement<'a> {
@@ -60,7 +60,7 @@ pub(super) struct Sending {
 
 /// The first operations that one command can carry out.
 #[derive(Default)]
-pub(super) struct Together {
+pub(super) struct CombinedWrites {
     /// Number of operations that were carried out: each has matched its document, or inserted it.
     pub(super) done: usize,
     /// Number of documents that they have modified or removed.
@@ -88,15 +88,15 @@ pub(super) async fn send_together(
     place: usize,
     how: Sending,
     there: &Presence,
-) -> Result<Together> {
+) -> Result<CombinedWrites> {
     if operations.len() < 2 || !core.catalog.shard_key(ns).await?.is_empty() || tx.has_read_locks(ns) {
-        return Ok(Together::default());
+        return Ok(CombinedWrites::default());
     }
     let run = leading_writes(core, tx, ns, operations, place, how.by_key, there).await?;
     let (named, by_keys) = (run.len(), run.iter().any(Write::is_by_key));
     let run = if named < 2 { Vec::new() } else { addresses(core, tx, ns, run).await };
     if run.len() < 2 {
-        return Ok(Together { named, ..Together::default() });
+        return Ok(CombinedWrites { named, ..CombinedWrites::default() });
     }
     core.catalog.check_written(ns, true)?;
     tx.note_replacing(false);
@@ -120,7 +120,7 @@ pub(super) async fn send_together(
     let inserted =
         all[..done.count].iter().enumerate().filter(is_insert).map(|(place, each)| (place, each.at.id.clone()));
     let inserted = inserted.collect();
-    Ok(Together {
+    Ok(CombinedWrites {
         done: done.count,
         modified: done.modified,
         inserted,
@@ -142,7 +142,7 @@ async fn leading_writes<'a>(
     there: &Presence,
 ) -> Result<Vec<Write<'a>>> {
     let (mut run, mut inserted_bytes) = (Vec::new(), 0);
-    for (place, operation) in (place..).zip(operations).take(TOGETHER) {
+    for (place, operation) in (place..).zip(operations).take(MOST_COMBINED) {
         if operation.check().is_err() {
             break;
         }

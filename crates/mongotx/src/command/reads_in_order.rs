@@ -19,7 +19,7 @@ use crate::{
 /// The most documents in the first batches of all answers.
 const BATCH: i32 = 1_000;
 /// The most commands that are sent together: all of their first batches are in memory at once.
-const MOST_TOGETHER: usize = 32;
+const MOST_COMMANDS: usize = 32;
 /// Time limit of the server for reads behind a write, in milliseconds.
 const LONGEST_BEHIND_A_WRITE_MS: i32 = 200;
 /// Field of an answer by a pipeline: the number of the part that the document belongs to.
@@ -28,39 +28,39 @@ const PART: &str = "p";
 const DOCUMENT: &str = "d";
 
 /// One read of the server, for one part.
-pub(super) struct Step {
+pub(super) struct ReadStep {
     part: usize,
     coll: String,
-    asks: Asks,
+    kind: StepKind,
 }
 
-enum Asks {
+enum StepKind {
     /// A probe for a document that this filter matches.
     Probe(Document),
     /// The documents that these stages answer.
     Answer(Vec<Document>),
 }
 
-impl Step {
+impl ReadStep {
     pub(super) fn probe(part: usize, coll: &str, filter: Document) -> Self {
-        Self { part, coll: coll.to_owned(), asks: Asks::Probe(filter) }
+        Self { part, coll: coll.to_owned(), kind: StepKind::Probe(filter) }
     }
 
     pub(super) fn answer(part: usize, coll: &str, stages: Vec<Document>) -> Self {
-        Self { part, coll: coll.to_owned(), asks: Asks::Answer(stages) }
+        Self { part, coll: coll.to_owned(), kind: StepKind::Answer(stages) }
     }
 
     /// The step as a `find`; `None`: it has stages that a `find` does not know, or understands
     /// otherwise.
     fn find(&self, batch: i32) -> Option<Document> {
-        let stages = match &self.asks {
-            Asks::Probe(filter) => {
+        let stages = match &self.kind {
+            StepKind::Probe(filter) => {
                 let projection = doc! {"_id": 1};
                 return Some(doc! {
                     "find": &self.coll, "filter": filter, "limit": 1, "singleBatch": true, "projection": projection,
                 });
             }
-            Asks::Answer(stages) => stages,
+            StepKind::Answer(stages) => stages,
         };
         let mut find = as_find(&self.coll, stages)?;
         find.insert("batchSize", batch);
@@ -70,11 +70,11 @@ impl Step {
     /// The stages of this part, in a pipeline for all parts.
     fn stages(self) -> (String, Vec<Document>) {
         let part = doc! {"$literal": self.part as i32};
-        let stages = match self.asks {
-            Asks::Probe(filter) => {
+        let stages = match self.kind {
+            StepKind::Probe(filter) => {
                 vec![doc! {"$match": filter}, doc! {"$limit": 1}, doc! {"$replaceWith": {PART: part}}]
             }
-            Asks::Answer(mut stages) => {
+            StepKind::Answer(mut stages) => {
                 stages.push(doc! {"$replaceWith": {PART: part, DOCUMENT: "$$ROOT"}});
                 stages
             }
@@ -110,17 +110,17 @@ pub(super) fn is_flags(projection: &Document) -> bool {
 }
 
 /// One pipeline for all steps.
-fn pipeline(steps: Vec<Step>) -> Document {
-    let mut stages = steps.into_iter().map(Step::stages);
+fn pipeline(steps: Vec<ReadStep>) -> Document {
+    let mut stages = steps.into_iter().map(ReadStep::stages);
     let (coll, mut pipeline) = stages.next().unwrap_or_default();
     pipeline.extend(stages.map(|(coll, pipeline)| doc! {"$unionWith": {"coll": coll, "pipeline": pipeline}}));
     doc! {"aggregate": coll, "pipeline": pipeline, "cursor": {"batchSize": BATCH}}
 }
 
 /// The same as commands of their own, if all of them can be.
-fn finds(steps: &[Step]) -> Option<Vec<Document>> {
+fn finds(steps: &[ReadStep]) -> Option<Vec<Document>> {
     let batch = BATCH / i32::try_from(steps.len().max(1)).ok()?;
-    let few = steps.len() <= MOST_TOGETHER;
+    let few = steps.len() <= MOST_COMMANDS;
     few.then(|| steps.iter().map(|step| step.find(batch)).collect()).flatten()
 }
 
@@ -132,20 +132,20 @@ fn behind_a_write(question: &mut Document) {
 }
 
 /// Answers to the steps, by the way in which they were sent.
-pub(super) enum Found {
+pub(super) enum StepAnswers {
     /// The answer of the pipeline.
     Piped(Stream),
     /// Answers of single commands: the part of each, and whether it is a probe.
     Apart(VecDeque<(usize, bool, Stream)>),
 }
 
-impl Found {
+impl StepAnswers {
     /// Sends all steps of one database. `looks`: and a look behind them, which is answered if it
     /// can be had with them. `leading`: this write goes before them.
-    pub(super) async fn of(
+    pub(super) async fn ask(
         core: &Core,
         db: &str,
-        steps: Vec<Step>,
+        steps: Vec<ReadStep>,
         looks: bool,
         leading: Option<&mut Leading<'_>>,
     ) -> Result<(Self, Option<Arc<ChangeLook>>)> {
@@ -178,7 +178,7 @@ impl Found {
     async fn behind(
         core: &Core,
         db: &str,
-        steps: &[Step],
+        steps: &[ReadStep],
         leading: &mut Leading<'_>,
     ) -> Result<(Self, Option<Arc<ChangeLook>>)> {
         let not_together = || Error::unsupported("the question cannot be sent behind the write".to_owned());
@@ -190,9 +190,10 @@ impl Found {
         Ok((Self::apart(steps, answers)?, look))
     }
 
-    fn apart(steps: &[Step], answers: Vec<Result<Stream>>) -> Result<Self> {
-        let answer =
-            |(step, answer): (&Step, Result<Stream>)| Ok((step.part, matches!(step.asks, Asks::Probe(_)), answer?));
+    fn apart(steps: &[ReadStep], answers: Vec<Result<Stream>>) -> Result<Self> {
+        let answer = |(step, answer): (&ReadStep, Result<Stream>)| {
+            Ok((step.part, matches!(step.kind, StepKind::Probe(_)), answer?))
+        };
         Ok(Self::Apart(steps.iter().zip(answers).map(answer).collect::<Result<_>>()?))
     }
 
@@ -222,8 +223,8 @@ impl Found {
 mod tests {
     use super::*;
 
-    fn answer(stages: &[Document]) -> Step {
-        Step::answer(1, "c", stages.to_vec())
+    fn answer(stages: &[Document]) -> ReadStep {
+        ReadStep::answer(1, "c", stages.to_vec())
     }
 
     #[test]
@@ -239,7 +240,7 @@ mod tests {
         assert_eq!(all, wanted);
         let some = answer(&[matches, limited]).find(BATCH).unwrap();
         assert_eq!(some, doc! {"find": "c", "filter": {"a": 1}, "limit": 3_i64, "batchSize": BATCH});
-        let probe = Step::probe(0, "c", doc! {"a": 1}).find(BATCH).unwrap();
+        let probe = ReadStep::probe(0, "c", doc! {"a": 1}).find(BATCH).unwrap();
         assert_eq!((probe.get_i32("limit").unwrap(), probe.get_bool("singleBatch").unwrap()), (1, true));
     }
 
@@ -267,12 +268,12 @@ mod tests {
         let steps = |count: usize| (0..count).map(|_| answer(&[doc! {"$match": {}}])).collect::<Vec<_>>();
         let few = finds(&steps(4)).unwrap();
         assert!(few.iter().all(|find| find.get_i32("batchSize").unwrap() == BATCH / 4));
-        assert!(finds(&steps(MOST_TOGETHER)).is_some() && finds(&steps(MOST_TOGETHER + 1)).is_none());
+        assert!(finds(&steps(MOST_COMMANDS)).is_some() && finds(&steps(MOST_COMMANDS + 1)).is_none());
     }
 
     #[test]
     fn a_pipeline_asks_in_the_order_of_its_steps_and_says_of_which_part_each_answer_is() {
-        let asked = pipeline(vec![Step::probe(0, "a", doc! {"p": 1}), answer(&[doc! {"$match": {"q": 1}}])]);
+        let asked = pipeline(vec![ReadStep::probe(0, "a", doc! {"p": 1}), answer(&[doc! {"$match": {"q": 1}}])]);
         let mark = |part: i32| doc! {PART: {"$literal": part}};
         let mut found = mark(1);
         found.insert(DOCUMENT, "$$ROOT");

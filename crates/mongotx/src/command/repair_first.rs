@@ -1,11 +1,11 @@
 //! Queries that first repair every decided document that they might have to show, unless the client
 //! is alone, and knows that nothing is ([`super::unprobed`]), or that it makes no difference to
-//! which documents are found ([`super::beside`]).
+//! which documents are found ([`super::beside_own_changes`]).
 
 use protocol::TxId;
 use sd2v::view;
 
-use super::{beside, documents::Documents, own_view, unprobed};
+use super::{beside_own_changes, documents::Documents, own_view, unprobed};
 use crate::{
     coordinator::{Core, asked::query::Query, queries::one_process::Attempts},
     error::Result,
@@ -16,7 +16,7 @@ use crate::{
 /// The safe versions, once those are the latest; and the unsafe ones that cannot be finished.
 pub(crate) async fn find(core: &Core, ns: &Namespace, query: &Query, me: Option<TxId>) -> Result<Documents> {
     let may_be_unprobed = unprobed::may(core, ns, query);
-    if may_be_unprobed && let Some(answer) = beside::find(core, ns, query).await? {
+    if may_be_unprobed && let Some(answer) = beside_own_changes::find(core, ns, query).await? {
         return Ok(answer);
     }
     if may_be_unprobed

@@ -1,22 +1,24 @@
-//! The part of a document that `findAndModify` shows, where one command locks, changes and shows
-//! it.
+//! Plain projections, which this library can apply by itself: flags of top-level fields. Those of
+//! `findAndModify` say which fields are shown of a document that one command locks, changes and
+//! shows.
 
 use bson::{Bson, Document};
 use sd2v::names::{UNSAFE, WRITER};
 
-/// The side that picks the fields which a projection names.
+/// Fields that a `findAndModify` shows, and the side that picks them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Picks<'a> {
+pub(crate) enum ShownFields<'a> {
     /// The whole document is shown.
     Whole,
-    /// The library, from the whole document: flags of top-level fields.
+    /// This library picks them from the whole document, by flags of top-level fields.
     Library(&'a Document),
-    /// The server, from the version in question: flags that include fields, of whatever depth.
+    /// The server picks them from the version in question, by flags that include fields of any
+    /// depth.
     Server(&'a Document),
 }
 
-impl<'a> Picks<'a> {
-    /// `None`: the projection says more than which fields are shown.
+impl<'a> ShownFields<'a> {
+    /// The fields that a projection shows. `None`: it says more than that.
     pub(crate) fn of(projection: Option<&'a Document>) -> Option<Self> {
         match projection.filter(|projection| !projection.is_empty()) {
             None => Some(Self::Whole),
@@ -129,21 +131,21 @@ mod tests {
             (doc! {"_id": 1}, doc! {"_id": 1}),
             (doc! {"_id": 0}, doc! {"a": 2, "b": 3}),
         ] {
-            assert_eq!(Picks::of(Some(&projection)).unwrap().picked(document()), picks, "{projection}");
+            assert_eq!(ShownFields::of(Some(&projection)).unwrap().picked(document()), picks, "{projection}");
         }
     }
 
     #[test]
     fn fields_of_any_depth_are_picked_by_the_server_from_the_version_in_question() {
         let projection = doc! {"_id": 0, "a.b": 1, "c": true};
-        let picks = Picks::of(Some(&projection)).unwrap();
+        let picks = ShownFields::of(Some(&projection)).unwrap();
         assert_eq!(picks.stored_fields(false), Some(doc! {"_id": 1, "_xTxId": 1, "a.b": 1, "c": 1}));
         assert_eq!(picks.stored_fields(true), Some(doc! {"_id": 1, "_xTxId": 1, "_unsafe.a.b": 1, "_unsafe.c": 1}));
         assert_eq!(picks.picked(doc! {"_id": 1, "c": 2}), doc! {"c": 2});
         for other in
             [doc! {"a.b": 0}, doc! {"a.b": 1, "c": 0}, doc! {"a.$": 1}, doc! {"a.b": "$c"}, doc! {"a": {"b": 1}}]
         {
-            assert_eq!(Picks::of(Some(&other)), None, "{other}");
+            assert_eq!(ShownFields::of(Some(&other)), None, "{other}");
         }
     }
 }

@@ -1,5 +1,5 @@
 //! Reads that a validation sends again together: in one write or one command for each database
-//! ([`super::asking`]).
+//! ([`super::reads_in_order`]).
 //!
 //! | read | its part | it counts if |
 //! | --- | --- | --- |
@@ -24,8 +24,8 @@ use protocol::{LockState, TxId, TxStatus, Version, lock::visible_version};
 use sd2v::{filter::is_only_id, names::WRITER, projection, stored::lock_state};
 
 use super::{
-    asking::{self, Found, is_flags},
     fetch, fetch_key, one_command,
+    reads_in_order::{ReadStep, StepAnswers, is_flags},
 };
 use crate::{
     coordinator::{
@@ -43,7 +43,7 @@ use crate::{
 };
 
 /// Limit of reads that one command sends again.
-const TOGETHER: usize = 64;
+const MOST_REREADS: usize = 64;
 
 /// One or several reads that are sent again by the same stages of a pipeline.
 pub(crate) enum Part<'a> {
@@ -117,11 +117,11 @@ struct Answer {
 
 /// Sends reads again together. It has the whole client, because the commands that the reads were
 /// made with decide how they are sent, and these take it.
-pub(super) struct Together<'a> {
+pub(super) struct CombinedRereads<'a> {
     core: &'a Core,
 }
 
-impl<'c> Together<'c> {
+impl<'c> CombinedRereads<'c> {
     pub(super) fn of(core: &'c Core) -> Self {
         Self { core }
     }
@@ -146,7 +146,7 @@ impl<'c> Together<'c> {
                 None => left.push(part),
             }
         }
-        let is_one = by_database.len() == 1 && by_database.values().all(|asked| asked.len() <= TOGETHER);
+        let is_one = by_database.len() == 1 && by_database.values().all(|asked| asked.len() <= MOST_REREADS);
         let looks = looks && left.is_empty() && is_one;
         if leading.is_some() && !looks {
             left.extend(by_database.into_values().flatten().map(|(part, _)| part));
@@ -154,7 +154,7 @@ impl<'c> Together<'c> {
         }
         for (db, mut asked) in by_database {
             while !asked.is_empty() {
-                let rest = asked.split_off(asked.len().min(TOGETHER));
+                let rest = asked.split_off(asked.len().min(MOST_REREADS));
                 let some = self.ask_some(tx, db, asked, looks, leading.as_deref_mut()).await;
                 left.extend(some.parts);
                 look = some.look;
@@ -291,7 +291,7 @@ impl<'c> Together<'c> {
         let mut answers: Vec<Answer> = asked.iter().map(empty).collect();
         let by_now = self.core.finisher.by_now();
         self.core.server.counters.add(&self.core.server.counters.validation_questions, 1);
-        let (mut found, look) = Found::of(self.core, db, steps(parts, asked), looks, leading).await?;
+        let (mut found, look) = StepAnswers::ask(self.core, db, steps(parts, asked), looks, leading).await?;
         while let Some((place, document)) = found.next().await? {
             let Some(document) = document else {
                 let open = shared.get(&place).cloned().unwrap_or_else(|| vec![place]);
@@ -364,12 +364,12 @@ impl<'c> Together<'c> {
 }
 
 /// The steps that read all parts, in their order.
-fn steps(parts: &[Part<'_>], asked: Vec<PartForm>) -> Vec<asking::Step> {
+fn steps(parts: &[Part<'_>], asked: Vec<PartForm>) -> Vec<ReadStep> {
     let mut steps = Vec::new();
     for (place, (part, asked)) in parts.iter().zip(asked).enumerate() {
         let coll = &part.ns().coll;
-        steps.extend(asked.pending.map(|pending| asking::Step::probe(place, coll, pending)));
-        steps.push(asking::Step::answer(place, coll, asked.answer));
+        steps.extend(asked.pending.map(|pending| ReadStep::probe(place, coll, pending)));
+        steps.push(ReadStep::answer(place, coll, asked.answer));
     }
     steps
 }

@@ -12,23 +12,23 @@ use bson::{Document, doc};
 use protocol::TxId;
 use sd2v::{index::Unique, statement};
 
-use super::ahead::send_insert;
+use super::validation_ahead::send_insert;
 use crate::{
     coordinator::{Core, asked::own_key::OwnKey, locking::unique::questions, transaction::Transaction},
     error::{Error, ErrorKind, Result},
     options::Namespace,
 };
 
-/// Documents and their bytes: for more of them an `insert` and a check apart cost the server
-/// less.
-const MOST: usize = 16;
+/// Limits of the documents and of their bytes: for more of them an `insert` and a check apart cost
+/// the server less.
+const MOST_DOCUMENTS: usize = 16;
 const MOST_BYTES: usize = 64 * 1024;
 /// Limit of statements in one command that find who has a key.
-const QUESTIONS: usize = 4;
+const MOST_QUESTIONS: usize = 4;
 
 /// Results of placing documents, in their order.
 #[derive(Default)]
-pub(crate) struct Placing {
+pub(crate) struct PlacedInserts {
     /// Number of the first documents that were placed.
     pub(crate) done: usize,
     /// Error of the next document, which was not placed.
@@ -48,12 +48,12 @@ pub(crate) async fn place_compared(
     stored: &[Document],
     documents: &[&Document],
     me: TxId,
-) -> Result<Option<Placing>> {
+) -> Result<Option<PlacedInserts>> {
     if uniques.is_empty() || !are_few(stored) || !core.catalog.shard_key(ns).await?.is_empty() {
         return Ok(None);
     }
     let questions = questions(&uniques.iter().collect::<Vec<_>>(), documents);
-    if core.catalog.shards.are_routed() || !(1..=QUESTIONS).contains(&questions.len()) {
+    if core.catalog.shards.are_routed() || !(1..=MOST_QUESTIONS).contains(&questions.len()) {
         return Ok(None);
     }
     let mut statements: Vec<Document> = stored.iter().map(statement::insert_pending).collect();
@@ -75,9 +75,9 @@ pub(crate) async fn place_compared(
     let failed = if answer.errors.is_empty() { None } else { Some(answer.errors.swap_remove(0)) };
     Ok(Some(match failed {
         Some((place, refused)) if place < stored.len() => {
-            Placing { done: place, refused: Some(refused), are_compared: false }
+            PlacedInserts { done: place, refused: Some(refused), are_compared: false }
         }
-        failed => Placing { done: stored.len(), refused: None, are_compared: failed.is_none() && is_alone },
+        failed => PlacedInserts { done: stored.len(), refused: None, are_compared: failed.is_none() && is_alone },
     }))
 }
 
@@ -86,7 +86,7 @@ pub(crate) async fn place_compared(
 fn are_few(stored: &[Document]) -> bool {
     let has_plain_id = |stored: &Document| stored.get("_id").is_some_and(|id| OwnKey::of_simple(id).is_some());
     let bytes = |stored: &Document| stored.to_vec().map_or(MOST_BYTES, |bytes| bytes.len());
-    (1..=MOST).contains(&stored.len())
+    (1..=MOST_DOCUMENTS).contains(&stored.len())
         && stored.iter().all(has_plain_id)
         && stored.iter().map(bytes).sum::<usize>() < MOST_BYTES
 }

@@ -23,8 +23,8 @@ use protocol::{LockState, TxId, TxStatus, Version};
 use sd2v::view;
 
 use super::{
-    both::{lock_of, of_either_version, shows_either_version, unsafe_answer},
     documents::Documents,
+    either_version::{lock_of, of_either_version, shows_either_version, unsafe_answer},
     unprobed,
 };
 use crate::{
@@ -44,7 +44,7 @@ use crate::{
 
 /// The greatest limit of such a query, whose documents come together. A query without a limit is
 /// answered only if it fits into the server's first batch.
-const MOST_TOGETHER: u64 = 1_000;
+const MOST_DOCUMENTS: u64 = 1_000;
 /// Documents that the server sends at first if it is not asked for more.
 const FIRST_BATCH: u64 = 101;
 /// Documents by which a query by `_id` may be longer than its limit: some may not be there.
@@ -115,23 +115,23 @@ async fn ask(
     if !are_different(&keys) || core.unprobed.begun_beside(permit, ns, &keys, &span).is_none() {
         return Ok(None);
     }
-    let outcomes = outcomes(core, &stored, me, by_now).await?;
+    let writer_statuses = writer_statuses(core, &stored, me, by_now).await?;
     // The server may have scanned an index that was not known.
     let is_known = Arc::ptr_eq(known, &core.catalog.look_up(ns).await?);
     // Last: what has begun to be decided by now may be in the answer.
     let meanwhile = core.unprobed.begun_beside(permit, ns, &keys, &span).filter(|_| is_known);
     let Some(meanwhile) = meanwhile else { return Ok(None) };
-    let outcome = |id: TxId| match outcomes.get(&id) {
-        _ if Some(id) == me => Outcome::Committed,
-        _ if meanwhile.has_begun_later(id) => Outcome::Not,
-        Some(outcome) => *outcome,
-        None => Outcome::Unknown,
+    let status = |id: TxId| match writer_statuses.get(&id) {
+        _ if Some(id) == me => WriterStatus::Committed,
+        _ if meanwhile.has_begun_later(id) => WriterStatus::Uncommitted,
+        Some(status) => *status,
+        None => WriterStatus::Unknown,
     };
-    if stored.iter().filter_map(|one| one.lock.writer).any(|id| outcome(id) == Outcome::News) {
+    if stored.iter().filter_map(|one| one.lock.writer).any(|id| status(id) == WriterStatus::NewlyCommitted) {
         // Reads that may be a little old are not to go back behind this one.
         core.pending.saw_unfinished(ns);
     }
-    shown(query, stored, outcome, is_by_id)
+    shown(query, stored, status, is_by_id)
 }
 
 /// The part of all `_id`s in which a query by `_id` alone has looked for documents: if it has
@@ -153,12 +153,12 @@ fn span(query: &Query, known: &Collection, stored: &[Stored]) -> IdSpan {
 fn shown(
     query: &Query,
     stored: Vec<Stored>,
-    outcome: impl Fn(TxId) -> Outcome,
+    status: impl Fn(TxId) -> WriterStatus,
     is_by_id: bool,
 ) -> Result<Option<Vec<RawDocumentBuf>>> {
     let (fetched, mut shown) = (stored.len() as u64, Vec::with_capacity(stored.len()));
     for one in stored {
-        match version(&one.lock, &outcome, is_by_id) {
+        match version(&one.lock, &status, is_by_id) {
             Some(Version::Safe) => shown.push(one.document),
             Some(Version::Unsafe) => match unsafe_answer(query, &one.document)? {
                 Some(document) => shown.push(document),
@@ -177,16 +177,16 @@ fn shown(
 
 /// The version that is shown of a document. `None`: that is not known, or it should not be in the
 /// answer.
-fn version(lock: &LockState, outcome: &impl Fn(TxId) -> Outcome, is_by_id: bool) -> Option<Version> {
+fn version(lock: &LockState, status: &impl Fn(TxId) -> WriterStatus, is_by_id: bool) -> Option<Version> {
     let comes_or_goes = lock.insert || lock.remove;
-    match lock.writer.map(outcome) {
-        Some(Outcome::Unknown) => None,
-        Some(Outcome::Committed | Outcome::News) if comes_or_goes && !is_by_id => None,
-        Some(Outcome::Committed | Outcome::News) if lock.remove => Some(Version::Absent),
-        Some(Outcome::Committed | Outcome::News) => Some(Version::Unsafe),
-        None | Some(Outcome::Not) if !lock.insert => Some(Version::Safe),
-        Some(Outcome::Not) if is_by_id => Some(Version::Absent),
-        None | Some(Outcome::Not) => None,
+    match lock.writer.map(status) {
+        Some(WriterStatus::Unknown) => None,
+        Some(WriterStatus::Committed | WriterStatus::NewlyCommitted) if comes_or_goes && !is_by_id => None,
+        Some(WriterStatus::Committed | WriterStatus::NewlyCommitted) if lock.remove => Some(Version::Absent),
+        Some(WriterStatus::Committed | WriterStatus::NewlyCommitted) => Some(Version::Unsafe),
+        None | Some(WriterStatus::Uncommitted) if !lock.insert => Some(Version::Safe),
+        Some(WriterStatus::Uncommitted) if is_by_id => Some(Version::Absent),
+        None | Some(WriterStatus::Uncommitted) => None,
     }
 }
 
@@ -208,17 +208,17 @@ fn command(core: &Core, ns: &Namespace, query: &Query, is_by_id: bool) -> Docume
     find
 }
 
-/// The outcome of a transaction that holds a document of the answer.
+/// Status of a transaction that holds a document of the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Outcome {
+enum WriterStatus {
     /// The transaction is committed; this client knew that when the query was sent, or has learnt
     /// it since. Or it is the query's own.
     Committed,
     /// The transaction is committed, and the finisher does not know it yet.
-    News,
+    NewlyCommitted,
     /// The transaction is not decided, or rolled back: its documents show their safe versions.
-    Not,
-    /// The outcome cannot be known.
+    Uncommitted,
+    /// The status cannot be known.
     Unknown,
 }
 
@@ -236,7 +236,7 @@ async fn found_by(core: &Core, ns: &Namespace, query: &Query) -> Result<Option<(
     // A caller that takes few documents at a time may not take all of a long answer.
     let is_wanted_whole =
         query.limit <= FIRST_BATCH || query.batch_size.is_none_or(|size| u64::from(size) >= query.limit);
-    if query.limit > MOST_TOGETHER || !is_wanted_whole || !query.shows_ids() || !shows_either_version(query) {
+    if query.limit > MOST_DOCUMENTS || !is_wanted_whole || !query.shows_ids() || !shows_either_version(query) {
         return Ok(None);
     }
     let fields = Fields::found_by(query);
@@ -258,7 +258,7 @@ async fn found_by(core: &Core, ns: &Namespace, query: &Query) -> Result<Option<(
 
 /// Returns true if it makes no difference to the query what transactions insert and remove.
 fn finds_by_id(query: &Query) -> bool {
-    query.is_by_id_alone() && query.skip == 0 && (1..=MOST_TOGETHER - SPARE).contains(&query.limit)
+    query.is_by_id_alone() && query.skip == 0 && (1..=MOST_DOCUMENTS - SPARE).contains(&query.limit)
 }
 
 /// The documents of a whole answer. `None`: one of them is damaged.
@@ -277,9 +277,14 @@ fn lock_and_key(query: &Query, stored: &RawDocument) -> Option<(LockState, Optio
     Some((lock, OwnKey::of_simple(&id)))
 }
 
-/// The outcomes of the transactions but `me` that hold these documents. Those of this client that
+/// Statuses of the transactions but `me` that hold these documents. Those of this client that
 /// are on their way are waited for; one that has to wait itself is not decided.
-async fn outcomes(core: &Core, stored: &[Stored], me: Option<TxId>, by_now: ByNow) -> Result<HashMap<TxId, Outcome>> {
+async fn writer_statuses(
+    core: &Core,
+    stored: &[Stored],
+    me: Option<TxId>,
+    by_now: ByNow,
+) -> Result<HashMap<TxId, WriterStatus>> {
     let writers = stored.iter().filter_map(|one| one.lock.writer);
     let mut writers: Vec<TxId> = writers.filter(|writer| Some(*writer) != me).collect();
     writers.sort_unstable();
@@ -288,11 +293,11 @@ async fn outcomes(core: &Core, stored: &[Stored], me: Option<TxId>, by_now: ByNo
     let (known, unknown): (Vec<TxId>, Vec<TxId>) = writers.into_iter().partition(is_known);
     let statuses = if unknown.is_empty() { Vec::new() } else { core.log.statuses(&unknown).await? };
     let asked = unknown.into_iter().zip(statuses).map(|(id, status)| match status {
-        TxStatus::Committed => (id, Outcome::News),
-        TxStatus::Active | TxStatus::RolledBack => (id, Outcome::Not),
-        TxStatus::Finished => (id, Outcome::Unknown),
+        TxStatus::Committed => (id, WriterStatus::NewlyCommitted),
+        TxStatus::Active | TxStatus::RolledBack => (id, WriterStatus::Uncommitted),
+        TxStatus::Finished => (id, WriterStatus::Unknown),
     });
-    Ok(known.into_iter().map(|id| (id, Outcome::Committed)).chain(asked).collect())
+    Ok(known.into_iter().map(|id| (id, WriterStatus::Committed)).chain(asked).collect())
 }
 
 #[cfg(test)]

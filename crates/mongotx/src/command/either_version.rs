@@ -7,7 +7,7 @@ use sd2v::{
     stored::{lock_state, whole_lock_state},
 };
 
-use super::picked::{is_picked, is_plain_projection};
+use super::plain_projection::{is_picked, is_plain_projection};
 use crate::{coordinator::asked::query::Query, document, error::Result, options::Namespace};
 
 /// The locks of a document that was fetched for the query: as a whole, or by its projection.
