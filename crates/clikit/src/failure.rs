@@ -67,8 +67,8 @@ impl From<std::io::Error> for Failure {
     }
 }
 
-impl From<testkit::Error> for Failure {
-    fn from(error: testkit::Error) -> Self {
+impl From<local_mongod::Error> for Failure {
+    fn from(error: local_mongod::Error) -> Self {
         Self::new(error.to_string())
     }
 }

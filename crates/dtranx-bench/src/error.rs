@@ -32,7 +32,7 @@ pub(crate) enum BenchError {
     },
     /// A process could not be started or ended.
     #[error(transparent)]
-    Process(#[from] leash::Error),
+    Process(#[from] child_processes::Error),
     /// The engine that measures and reports cannot go on.
     #[error(transparent)]
     Kit(#[from] benchkit::Error),

@@ -125,7 +125,7 @@ async fn hold_for(
 async fn end(child: &mut Child) {
     if let Some(id) = child.id() {
         // The process may have ended just now.
-        let _ = testkit::signal::terminate(id);
+        let _ = local_mongod::signal::terminate(id);
     }
     if timeout(GRACE, child.wait()).await.is_err() {
         let _ = child.kill().await;

@@ -8,7 +8,7 @@ use crate::{
 
 /// Runs `mongotx mongod-path`. It may take minutes when the mongod has to be fetched.
 pub(crate) fn run_mongod_path() -> Result<Status, Failure> {
-    let path = testkit::locate()?;
+    let path = local_mongod::locate()?;
     say::line(&say::plain(&path.display().to_string()));
     Ok(WELL)
 }

@@ -21,9 +21,9 @@ use std::{
 };
 
 use clap::{Args, CommandFactory, Parser, ValueEnum};
+use local_mongod::Server;
 use mongotx::{ChangeStreams, ClientOptions, Isolation};
 use mongotx_gateway::{Gateway, GatewayOptions, Limits, ReplicaSetFace, RetryableWrites, StartError, Tls};
-use testkit::Server;
 use tokio::io::AsyncReadExt;
 
 use self::{

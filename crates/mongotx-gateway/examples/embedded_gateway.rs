@@ -20,7 +20,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         return run_example(&uri).await;
     }
     // A standalone mongod, which has no transactions. It ends with this program.
-    let server = testkit::Server::standalone().await?;
+    let server = local_mongod::Server::standalone().await?;
     run_example(&server.uri()).await
 }
 

@@ -107,7 +107,7 @@ impl Connection {
     /// ```
     /// # #[tokio::main]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # testkit::example_gateway!(gateway);
+    /// # local_mongod::example_gateway!(gateway);
     /// let (one, other) = (gateway.connect(), gateway.connect());
     /// assert_ne!(one.id(), other.id());
     /// # Ok(()) }
@@ -136,7 +136,7 @@ impl Connection {
     /// ```
     /// # #[tokio::main]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # testkit::example_gateway!(gateway);
+    /// # local_mongod::example_gateway!(gateway);
     /// use bson::doc;
     /// use mongotx_gateway::Request;
     ///
@@ -174,7 +174,7 @@ impl Connection {
     /// ```
     /// # #[tokio::main]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # testkit::example_gateway!(gateway);
+    /// # local_mongod::example_gateway!(gateway);
     /// let connection = gateway.connect();
     /// assert!(!connection.is_gone());
     /// gateway.disconnect(&connection).await;
@@ -190,7 +190,7 @@ impl Connection {
     /// ```
     /// # #[tokio::main]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # testkit::example_gateway!(gateway);
+    /// # local_mongod::example_gateway!(gateway);
     /// use std::time::Duration;
     ///
     /// let connection = gateway.connect();

@@ -34,7 +34,7 @@ const MOST_NAME_BYTES: usize = 100;
 /// ```
 /// # #[tokio::main]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let server = testkit::Server::standalone().await?;
+/// # let server = local_mongod::Server::standalone().await?;
 /// # let uri = server.uri();
 /// use std::time::Duration;
 ///
@@ -187,7 +187,7 @@ impl Gateway {
     /// ```
     /// # #[tokio::main]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let server = testkit::ServerOptions::standalone().in_memory().start().await?;
+    /// # let server = local_mongod::ServerOptions::standalone().in_memory().start().await?;
     /// # let uri = server.uri();
     /// use mongotx_gateway::{Gateway, GatewayOptions};
     ///
@@ -242,7 +242,7 @@ impl Gateway {
     /// ```
     /// # #[tokio::main]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let server = testkit::ServerOptions::standalone().in_memory().start().await?;
+    /// # let server = local_mongod::ServerOptions::standalone().in_memory().start().await?;
     /// # let uri = server.uri();
     /// use mongotx_gateway::{Gateway, GatewayOptions, UserName, Users};
     ///
@@ -274,7 +274,7 @@ impl Gateway {
     /// ```
     /// # #[tokio::main]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let server = testkit::Server::standalone().await?;
+    /// # let server = local_mongod::Server::standalone().await?;
     /// # let uri = server.uri();
     /// use std::time::Duration;
     ///
@@ -296,7 +296,7 @@ impl Gateway {
     /// ```
     /// # #[tokio::main]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # testkit::example_gateway!(gateway);
+    /// # local_mongod::example_gateway!(gateway);
     /// let address = gateway.address().expect("GatewayOptions::listen was set");
     /// let driver = mongodb::Client::with_uri_str(format!("mongodb://{address}")).await?;
     /// driver.database("admin").run_command(bson::doc! {"ping": 1}).await?;
@@ -311,7 +311,7 @@ impl Gateway {
     /// ```
     /// # #[tokio::main]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let server = testkit::ServerOptions::standalone().in_memory().start().await?;
+    /// # let server = local_mongod::ServerOptions::standalone().in_memory().start().await?;
     /// # let uri = server.uri();
     /// use mongotx_gateway::{Gateway, GatewayOptions};
     ///
@@ -330,7 +330,7 @@ impl Gateway {
     /// ```
     /// # #[tokio::main]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let server = testkit::ServerOptions::standalone().in_memory().start().await?;
+    /// # let server = local_mongod::ServerOptions::standalone().in_memory().start().await?;
     /// # let uri = server.uri();
     /// use mongotx_gateway::{Gateway, GatewayOptions};
     ///
@@ -350,7 +350,7 @@ impl Gateway {
     /// ```
     /// # #[tokio::main]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # testkit::example_gateway!(gateway);
+    /// # local_mongod::example_gateway!(gateway);
     /// // The program is to end: clients have ten seconds for commands that run.
     /// gateway.shutdown(std::time::Duration::from_secs(10)).await?;
     /// # Ok(()) }
@@ -379,7 +379,7 @@ impl Gateway {
     /// ```
     /// # #[tokio::main]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # testkit::example_gateway!(gateway);
+    /// # local_mongod::example_gateway!(gateway);
     /// let metrics = gateway.metrics();
     /// println!("{} transactions committed, {} rolled back", metrics.commits, metrics.rollbacks);
     /// # Ok(()) }
@@ -394,7 +394,7 @@ impl Gateway {
     /// ```
     /// # #[tokio::main]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # testkit::example_gateway!(gateway);
+    /// # local_mongod::example_gateway!(gateway);
     /// use std::time::Duration;
     ///
     /// // A program that reads the documents without MongoTx is to see what clients have committed.
@@ -410,7 +410,7 @@ impl Gateway {
     /// ```
     /// # #[tokio::main]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # testkit::example_gateway!(gateway);
+    /// # local_mongod::example_gateway!(gateway);
     /// use bson::doc;
     /// use mongotx_gateway::Request;
     ///
@@ -428,7 +428,7 @@ impl Gateway {
     /// ```
     /// # #[tokio::main]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let server = testkit::Server::standalone().await?;
+    /// # let server = local_mongod::Server::standalone().await?;
     /// # let uri = server.uri();
     /// use bson::doc;
     /// use mongotx_gateway::{Gateway, GatewayOptions, Request};
@@ -453,7 +453,7 @@ impl Gateway {
     /// ```
     /// # #[tokio::main]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # testkit::example_gateway!(gateway);
+    /// # local_mongod::example_gateway!(gateway);
     /// let connection = gateway.connect();
     /// gateway.disconnect(&connection).await;
     /// assert!(connection.is_gone());

@@ -69,7 +69,7 @@ fn main() {
     let rounds = number("MONGOTX_BENCH_ROUNDS", 5);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     runtime.block_on(async {
-        let server = testkit::Server::standalone().await.unwrap();
+        let server = local_mongod::Server::standalone().await.unwrap();
         let clients = Clients::connect(&server).await;
         println!("{:>7}  {:<26} {:>12} {:>8} {:>12}", "clients", "", "processor us", "x raw", "latency us");
         for many in CLIENTS {
@@ -108,7 +108,7 @@ impl Sum {
 }
 
 impl Clients {
-    async fn connect(server: &testkit::Server) -> Self {
+    async fn connect(server: &local_mongod::Server) -> Self {
         let uri = format!("{}&maxPoolSize=32", server.uri());
         let driver = mongodb::Client::with_uri_str(&uri).await.unwrap();
         let documents: Vec<Document> = (0..100).map(|n| doc! {"_id": n, "n": 1, "note": "x".repeat(40)}).collect();

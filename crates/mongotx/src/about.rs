@@ -13,7 +13,7 @@ const LONGEST: usize = 256;
 /// # async fn main() -> mongotx::Result<()> {
 /// use mongotx::{Client, ClientOptions};
 ///
-/// # let server = testkit::Server::standalone().await.expect("a mongod");
+/// # let server = local_mongod::Server::standalone().await.expect("a mongod");
 /// # let uri = &server.uri();
 /// let options = ClientOptions { application: Some("shop".to_owned()), ..ClientOptions::default() };
 /// let client = Client::connect_with(uri, options).await?;

@@ -34,7 +34,7 @@ use crate::{
 /// # #[tokio::main]
 /// # async fn main() -> mongotx::Result<()> {
 /// let uri = "mongodb://127.0.0.1:27017";
-/// # let server = testkit::Server::standalone().await.expect("a mongod");
+/// # let server = local_mongod::Server::standalone().await.expect("a mongod");
 /// # let uri = &server.uri();
 /// let client = mongotx::Client::connect(uri).await?;
 /// let accounts = client.database("bank").collection::<bson::Document>("accounts");
@@ -55,7 +55,7 @@ impl Client {
     /// # #[tokio::main]
     /// # async fn main() -> mongotx::Result<()> {
     /// let uri = "mongodb://127.0.0.1:27017";
-    /// # let server = testkit::Server::standalone().await.expect("a mongod");
+    /// # let server = local_mongod::Server::standalone().await.expect("a mongod");
     /// # let uri = &server.uri();
     /// let client = mongotx::Client::connect(uri).await?;
     /// assert!(!client.is_replicated()); // it has reached the server
@@ -79,7 +79,7 @@ impl Client {
     /// use mongotx::{Client, ClientOptions, ErrorKind, Isolation};
     ///
     /// let uri = "mongodb://127.0.0.1:27017";
-    /// # let server = testkit::Server::standalone().await.expect("a mongod");
+    /// # let server = local_mongod::Server::standalone().await.expect("a mongod");
     /// # let uri = &server.uri();
     /// let options = ClientOptions { isolation: Isolation::Serializable, ..ClientOptions::default() };
     /// let client = Client::connect_with(uri, options).await?;
@@ -104,7 +104,7 @@ impl Client {
     /// ```
     /// # #[tokio::main]
     /// # async fn main() -> mongotx::Result<()> {
-    /// # testkit::example!(client);
+    /// # local_mongod::example!(client);
     /// let accounts: mongotx::Collection = client.database("bank").collection("accounts");
     /// assert_eq!(accounts.namespace().to_string(), "bank.accounts");
     /// # Ok(()) }
@@ -119,7 +119,7 @@ impl Client {
     /// # use bson::doc;
     /// # #[tokio::main]
     /// # async fn main() -> mongotx::Result<()> {
-    /// # testkit::example!(client, accounts);
+    /// # local_mongod::example!(client, accounts);
     /// # accounts.insert_one(&doc! {"_id": 1, "closed": true}).await?;
     /// let mut session = client.session();
     /// session.begin()?;
@@ -139,7 +139,7 @@ impl Client {
     /// # use bson::doc;
     /// # #[tokio::main]
     /// # async fn main() -> mongotx::Result<()> {
-    /// # testkit::example!(client, accounts);
+    /// # local_mongod::example!(client, accounts);
     /// # accounts.insert_many(&[doc! {"_id": 1, "balance": 70}, doc! {"_id": 2, "balance": -20}]).await?;
     /// use mongotx::{Isolation, TransactionOptions};
     ///
@@ -164,7 +164,7 @@ impl Client {
     /// # use bson::doc;
     /// # #[tokio::main]
     /// # async fn main() -> mongotx::Result<()> {
-    /// # testkit::example!(client, accounts);
+    /// # local_mongod::example!(client, accounts);
     /// # accounts.insert_one(&doc! {"_id": 1, "balance": 100}).await?;
     /// use mongotx::{ErrorKind, Outcome};
     ///
@@ -197,7 +197,7 @@ impl Client {
     /// ```
     /// # #[tokio::main]
     /// # async fn main() -> mongotx::Result<()> {
-    /// # testkit::example!(client);
+    /// # local_mongod::example!(client);
     /// assert!(!client.is_replicated(), "this example has a standalone server");
     /// # Ok(()) }
     /// ```
@@ -213,7 +213,7 @@ impl Client {
     /// # use bson::doc;
     /// # #[tokio::main]
     /// # async fn main() -> mongotx::Result<()> {
-    /// # testkit::example!(client, accounts);
+    /// # local_mongod::example!(client, accounts);
     /// accounts.insert_one(&doc! {"_id": 1, "balance": 100}).await?;
     /// let in_the_journal = doc! {"w": 1, "j": true};
     /// match client.await_write_concern(in_the_journal).await? {
@@ -236,7 +236,7 @@ impl Client {
     /// # use bson::doc;
     /// # #[tokio::main]
     /// # async fn main() -> mongotx::Result<()> {
-    /// # testkit::example!(client, accounts);
+    /// # local_mongod::example!(client, accounts);
     /// let before = client.metrics();
     /// client
     ///     .session()
@@ -262,7 +262,7 @@ impl Client {
     /// # use bson::doc;
     /// # #[tokio::main]
     /// # async fn main() -> mongotx::Result<()> {
-    /// # testkit::example!(client, accounts);
+    /// # local_mongod::example!(client, accounts);
     /// # accounts.insert_one(&doc! {"_id": 1, "balance": 100}).await?;
     /// # let mut session = client.session();
     /// use std::time::Duration;
@@ -285,7 +285,7 @@ impl Client {
     /// # use bson::doc;
     /// # #[tokio::main]
     /// # async fn main() -> mongotx::Result<()> {
-    /// # let server = testkit::Server::standalone().await.expect("a mongod");
+    /// # let server = local_mongod::Server::standalone().await.expect("a mongod");
     /// # let uri = &server.uri();
     /// # let client = mongotx::Client::connect(uri).await?;
     /// # let accounts: mongotx::Collection = client.database("bank").collection("accounts");

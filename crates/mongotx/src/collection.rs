@@ -38,7 +38,7 @@ use crate::{
 /// # use bson::doc;
 /// # #[tokio::main]
 /// # async fn main() -> mongotx::Result<()> {
-/// # testkit::example!(client);
+/// # local_mongod::example!(client);
 /// let accounts: mongotx::Collection = client.database("bank").collection("accounts");
 /// accounts.insert_one(&doc! {"_id": 1, "balance": 100}).await?; // a transaction of its own
 ///
@@ -71,7 +71,7 @@ impl<T> Collection<T> {
     /// ```
     /// # #[tokio::main]
     /// # async fn main() -> mongotx::Result<()> {
-    /// # testkit::example!(client, accounts);
+    /// # local_mongod::example!(client, accounts);
     /// assert_eq!(accounts.namespace().to_string(), "bank.accounts");
     /// # Ok(()) }
     /// ```
@@ -87,7 +87,7 @@ impl<T> Collection<T> {
     /// # use bson::doc;
     /// # #[tokio::main]
     /// # async fn main() -> mongotx::Result<()> {
-    /// # testkit::example!(client, accounts);
+    /// # local_mongod::example!(client, accounts);
     /// use bson::RawBsonRef;
     ///
     /// accounts.insert_one(&doc! {"_id": 1, "balance": 100}).await?;
@@ -111,7 +111,7 @@ impl<T> Collection<T> {
     /// # use bson::doc;
     /// # #[tokio::main]
     /// # async fn main() -> mongotx::Result<()> {
-    /// # testkit::example!(client, accounts);
+    /// # local_mongod::example!(client, accounts);
     /// let id = accounts.insert_one_raw(&bson::rawdoc! {"_id": 1, "balance": 100}).await?;
     /// assert_eq!(id, 1.into());
     /// assert_eq!(accounts.find_one(doc! {}).await?, Some(doc! {"_id": 1, "balance": 100}));
@@ -132,7 +132,7 @@ impl<T> Collection<T> {
     /// # use bson::doc;
     /// # #[tokio::main]
     /// # async fn main() -> mongotx::Result<()> {
-    /// # testkit::example!(client, accounts);
+    /// # local_mongod::example!(client, accounts);
     /// use bson::{RawBsonRef, rawdoc};
     ///
     /// accounts.insert_one(&doc! {"_id": 1, "balance": 100}).await?;
@@ -155,7 +155,7 @@ impl<T> Collection<T> {
     /// # use bson::doc;
     /// # #[tokio::main]
     /// # async fn main() -> mongotx::Result<()> {
-    /// # testkit::example!(client, accounts);
+    /// # local_mongod::example!(client, accounts);
     /// accounts.insert_one(&doc! {"_id": 1, "balance": 100}).await?;
     /// assert_eq!(accounts.delete_by_id_raw(bson::RawBsonRef::Int32(1)).await?, 1);
     /// assert_eq!(accounts.delete_by_id_raw(bson::RawBsonRef::Int32(1)).await?, 0);
@@ -174,7 +174,7 @@ impl<T> Collection<T> {
     /// # use bson::doc;
     /// # #[tokio::main]
     /// # async fn main() -> mongotx::Result<()> {
-    /// # testkit::example!(client, accounts);
+    /// # local_mongod::example!(client, accounts);
     /// accounts.insert_many(&[doc! {"_id": 1, "balance": 100}, doc! {"_id": 2, "balance": -5}]).await?;
     /// let overdrawn: u64 = accounts.count_documents(doc! {"balance": {"$lt": 0}}).await?;
     /// assert_eq!(overdrawn, 1);
@@ -191,7 +191,7 @@ impl<T> Collection<T> {
     /// # use bson::doc;
     /// # #[tokio::main]
     /// # async fn main() -> mongotx::Result<()> {
-    /// # testkit::example!(client, accounts);
+    /// # local_mongod::example!(client, accounts);
     /// accounts.insert_many(&[doc! {"_id": 1}, doc! {"_id": 2}]).await?;
     /// let about: u64 = accounts.estimated_document_count().await?;
     /// assert_eq!(about, 2); // no transaction is under way
@@ -210,7 +210,7 @@ impl<T> Collection<T> {
     /// # use bson::doc;
     /// # #[tokio::main]
     /// # async fn main() -> mongotx::Result<()> {
-    /// # testkit::example!(client, accounts);
+    /// # local_mongod::example!(client, accounts);
     /// # let (a, b) = (doc! {"branch": "a", "balance": 5}, doc! {"branch": "a", "balance": 7});
     /// # accounts.insert_many(&[a, b]).await?;
     /// let by_branch = [doc! {"$group": {"_id": "$branch", "total": {"$sum": "$balance"}}}];
@@ -228,7 +228,7 @@ impl<T> Collection<T> {
     /// # use bson::doc;
     /// # #[tokio::main]
     /// # async fn main() -> mongotx::Result<()> {
-    /// # testkit::example!(client, accounts);
+    /// # local_mongod::example!(client, accounts);
     /// accounts.insert_many(&[doc! {"branch": "a"}, doc! {"branch": "b"}, doc! {"branch": "a"}]).await?;
     /// let mut branches = accounts.distinct("branch", doc! {}).await?;
     /// branches.sort_by_key(|branch| branch.to_string());
@@ -245,7 +245,7 @@ impl<T> Collection<T> {
     /// # use bson::doc;
     /// # #[tokio::main]
     /// # async fn main() -> mongotx::Result<()> {
-    /// # testkit::example!(client, accounts);
+    /// # local_mongod::example!(client, accounts);
     /// # accounts.insert_many(&[doc! {"_id": 1, "balance": 100}, doc! {"_id": 2, "balance": 1.239}]).await?;
     /// let by_operators = doc! {"$inc": {"balance": 5}, "$currentDate": {"changed": true}};
     /// let done = accounts.update_one(doc! {"_id": 1}, by_operators).await?;
@@ -266,7 +266,7 @@ impl<T> Collection<T> {
     /// # use bson::doc;
     /// # #[tokio::main]
     /// # async fn main() -> mongotx::Result<()> {
-    /// # testkit::example!(client, accounts);
+    /// # local_mongod::example!(client, accounts);
     /// # let savings = |id: i32| doc! {"_id": id, "kind": "savings", "balance": 100.0};
     /// # accounts.insert_many(&[savings(1), savings(2)]).await?;
     /// let interest = doc! {"$mul": {"balance": 1.5}};
@@ -284,7 +284,7 @@ impl<T> Collection<T> {
     /// # use bson::doc;
     /// # #[tokio::main]
     /// # async fn main() -> mongotx::Result<()> {
-    /// # testkit::example!(client, accounts);
+    /// # local_mongod::example!(client, accounts);
     /// accounts.insert_many(&[doc! {"_id": 1}, doc! {"_id": 2}]).await?;
     /// let deleted: u64 = accounts.delete_one(doc! {"_id": 1}).await?;
     /// assert_eq!(deleted, 1);
@@ -300,7 +300,7 @@ impl<T> Collection<T> {
     /// # use bson::doc;
     /// # #[tokio::main]
     /// # async fn main() -> mongotx::Result<()> {
-    /// # testkit::example!(client, accounts);
+    /// # local_mongod::example!(client, accounts);
     /// accounts.insert_many(&[doc! {"_id": 1, "closed": true}, doc! {"_id": 2, "closed": true}]).await?;
     /// let deleted: u64 = accounts.delete_many(doc! {"closed": true}).await?;
     /// assert_eq!(deleted, 2);
@@ -323,7 +323,7 @@ impl<T> Collection<T> {
     /// # use bson::doc;
     /// # #[tokio::main]
     /// # async fn main() -> mongotx::Result<()> {
-    /// # testkit::example!(client, accounts);
+    /// # local_mongod::example!(client, accounts);
     /// accounts.insert_one(&doc! {"_id": 1}).await?;
     /// accounts.drop().await?;
     /// assert!(client.database("bank").list_collection_names().await?.is_empty());
@@ -352,7 +352,7 @@ impl<T> Collection<T> {
     /// # use bson::doc;
     /// # #[tokio::main]
     /// # async fn main() -> mongotx::Result<()> {
-    /// # testkit::example!(client);
+    /// # local_mongod::example!(client);
     /// # let shop = client.database("shop");
     /// let prices = shop.collection::<bson::Document>("prices");
     /// let staged = shop.collection::<bson::Document>("prices_new");
@@ -380,7 +380,7 @@ impl<T> Collection<T> {
     /// # use bson::doc;
     /// # #[tokio::main]
     /// # async fn main() -> mongotx::Result<()> {
-    /// # testkit::example!(client, accounts);
+    /// # local_mongod::example!(client, accounts);
     /// # accounts.insert_many(&[doc! {"_id": 1, "balance": 100}, doc! {"_id": 2, "closed": true}]).await?;
     /// use mongotx::WriteModel;
     ///
@@ -409,7 +409,7 @@ impl<T> Collection<T> {
     /// # use bson::doc;
     /// # #[tokio::main]
     /// # async fn main() -> mongotx::Result<()> {
-    /// # testkit::example!(client, accounts);
+    /// # local_mongod::example!(client, accounts);
     /// use mongotx::WriteModel;
     ///
     /// let models = [1, 2, 3].map(|id| WriteModel::InsertOne { document: doc! {"_id": id} });
@@ -440,7 +440,7 @@ impl<T: Serialize> Collection<T> {
     /// # use bson::doc;
     /// # #[tokio::main]
     /// # async fn main() -> mongotx::Result<()> {
-    /// # testkit::example!(client, accounts);
+    /// # local_mongod::example!(client, accounts);
     /// let id = accounts.insert_one(&doc! {"balance": 100}).await?;
     /// assert!(id.as_object_id().is_some());
     /// # Ok(()) }
@@ -456,7 +456,7 @@ impl<T: Serialize> Collection<T> {
     /// # use bson::doc;
     /// # #[tokio::main]
     /// # async fn main() -> mongotx::Result<()> {
-    /// # testkit::example!(client, accounts);
+    /// # local_mongod::example!(client, accounts);
     /// let ids = accounts.insert_many(&[doc! {"_id": 1}, doc! {"_id": 2}]).await?;
     /// assert_eq!(ids, [1.into(), 2.into()]);
     /// # Ok(()) }
@@ -474,7 +474,7 @@ impl<T: Serialize> Collection<T> {
     /// # use bson::doc;
     /// # #[tokio::main]
     /// # async fn main() -> mongotx::Result<()> {
-    /// # testkit::example!(client, accounts);
+    /// # local_mongod::example!(client, accounts);
     /// accounts.insert_one(&doc! {"_id": 1, "balance": 0}).await?;
     /// accounts.replace_one(doc! {"_id": 1}, &doc! {"closed": true}).await?;
     /// assert_eq!(accounts.find_one(doc! {}).await?, Some(doc! {"_id": 1, "closed": true}));
@@ -492,7 +492,7 @@ impl<T: DeserializeOwned + 'static> Collection<T> {
     /// # use bson::doc;
     /// # #[tokio::main]
     /// # async fn main() -> mongotx::Result<()> {
-    /// # testkit::example!(client, accounts);
+    /// # local_mongod::example!(client, accounts);
     /// # let savings = |id: i32, balance: i32| doc! {"_id": id, "kind": "savings", "balance": balance};
     /// # accounts.insert_many(&[savings(1, 5), savings(2, 7)]).await?;
     /// let mut richest = accounts.find(doc! {"kind": "savings"}).sort(doc! {"balance": -1}).limit(10).await?;
@@ -513,7 +513,7 @@ impl<T: DeserializeOwned + 'static> Collection<T> {
     /// # use bson::doc;
     /// # #[tokio::main]
     /// # async fn main() -> mongotx::Result<()> {
-    /// # testkit::example!(client, accounts);
+    /// # local_mongod::example!(client, accounts);
     /// accounts.insert_one(&doc! {"_id": 1, "balance": 100}).await?;
     /// let account = accounts.find_one(doc! {"_id": 1}).await?.expect("it was inserted");
     /// assert_eq!(account.get_i32("balance").unwrap(), 100);
@@ -531,7 +531,7 @@ impl<T: DeserializeOwned + 'static> Collection<T> {
     /// # use bson::doc;
     /// # #[tokio::main]
     /// # async fn main() -> mongotx::Result<()> {
-    /// # testkit::example!(client, tickets);
+    /// # local_mongod::example!(client, tickets);
     /// # let ticket = |id: i32| doc! {"_id": id, "opened": id, "state": "open"};
     /// # tickets.insert_many(&[ticket(2), ticket(1)]).await?;
     /// use mongotx::ReturnDocument;
@@ -554,7 +554,7 @@ impl<T: DeserializeOwned + 'static> Collection<T> {
     /// # use bson::doc;
     /// # #[tokio::main]
     /// # async fn main() -> mongotx::Result<()> {
-    /// # testkit::example!(client, tickets);
+    /// # local_mongod::example!(client, tickets);
     /// # let ticket = |id: i32| doc! {"_id": id, "opened": id, "state": "done"};
     /// # tickets.insert_many(&[ticket(2), ticket(1)]).await?;
     /// let oldest = tickets.find_one_and_delete(doc! {"state": "done"}).sort(doc! {"opened": 1}).await?;
@@ -574,7 +574,7 @@ impl<T: Serialize + DeserializeOwned + 'static> Collection<T> {
     /// # use bson::doc;
     /// # #[tokio::main]
     /// # async fn main() -> mongotx::Result<()> {
-    /// # testkit::example!(client, tickets);
+    /// # local_mongod::example!(client, tickets);
     /// let before = tickets.find_one_and_replace(doc! {"_id": 7}, &doc! {"state": "open"}).upsert(true).await?;
     /// assert_eq!(before, None); // there was none
     /// assert_eq!(tickets.find_one(doc! {}).await?, Some(doc! {"_id": 7, "state": "open"}));

@@ -28,7 +28,7 @@ impl<T: DeserializeOwned + 'static> Cursor<T> {
     /// # use bson::doc;
     /// # #[tokio::main]
     /// # async fn main() -> mongotx::Result<()> {
-    /// # testkit::example!(client, accounts);
+    /// # local_mongod::example!(client, accounts);
     /// accounts.insert_many(&[doc! {"_id": 1, "balance": -5}, doc! {"_id": 2, "balance": 3}]).await?;
     /// let mut found = accounts.find(doc! {"balance": {"$lt": 0}}).await?;
     /// while let Some(account) = found.next().await? {
@@ -54,7 +54,7 @@ impl<T: DeserializeOwned + 'static> Cursor<T> {
     /// # use bson::doc;
     /// # #[tokio::main]
     /// # async fn main() -> mongotx::Result<()> {
-    /// # testkit::example!(client, accounts);
+    /// # local_mongod::example!(client, accounts);
     /// # accounts.insert_many(&[doc! {"_id": 1, "balance": -5}, doc! {"_id": 2, "balance": -3}]).await?;
     /// let mut found = accounts.find(doc! {"balance": {"$lt": 0}}).await?;
     /// let mut number = 0;
@@ -80,7 +80,7 @@ impl<T: DeserializeOwned + 'static> Cursor<T> {
     /// # use bson::doc;
     /// # #[tokio::main]
     /// # async fn main() -> mongotx::Result<()> {
-    /// # testkit::example!(client, accounts);
+    /// # local_mongod::example!(client, accounts);
     /// accounts.insert_many(&[doc! {"_id": 2}, doc! {"_id": 1}]).await?;
     /// let all = accounts.find(doc! {}).sort(doc! {"_id": 1}).await?.try_collect().await?;
     /// assert_eq!(all, [doc! {"_id": 1}, doc! {"_id": 2}]);

@@ -33,7 +33,7 @@ impl Database {
     /// ```
     /// # #[tokio::main]
     /// # async fn main() -> mongotx::Result<()> {
-    /// # testkit::example!(client);
+    /// # local_mongod::example!(client);
     /// assert_eq!(client.database("shop").name(), "shop");
     /// # Ok(()) }
     /// ```
@@ -49,7 +49,7 @@ impl Database {
     /// # use bson::doc;
     /// # #[tokio::main]
     /// # async fn main() -> mongotx::Result<()> {
-    /// # testkit::example!(client);
+    /// # local_mongod::example!(client);
     /// # let shop = client.database("shop");
     /// #[derive(serde::Deserialize, serde::Serialize)]
     /// struct Product {
@@ -75,7 +75,7 @@ impl Database {
     /// # use bson::doc;
     /// # #[tokio::main]
     /// # async fn main() -> mongotx::Result<()> {
-    /// # testkit::example!(client);
+    /// # local_mongod::example!(client);
     /// # let shop = client.database("shop");
     /// let made = shop.aggregate([doc! {"$documents": [{"n": 1}, {"n": 2}]}, doc! {"$match": {"n": {"$gt": 1}}}]);
     /// assert_eq!(made.await?.try_collect().await?, [doc! {"n": 2}]);
@@ -97,7 +97,7 @@ impl Database {
     /// # use bson::doc;
     /// # #[tokio::main]
     /// # async fn main() -> mongotx::Result<()> {
-    /// # testkit::example!(client);
+    /// # local_mongod::example!(client);
     /// # let shop = client.database("shop");
     /// use mongotx::Verbosity;
     ///

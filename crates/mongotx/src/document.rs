@@ -260,7 +260,7 @@ mod tests {
 
     #[test]
     fn documents_that_look_like_extended_json_stay_as_they_are() {
-        for value in testkit::lookalikes::values() {
+        for value in local_mongod::lookalikes::values() {
             let document = doc! {"_id": 1, "a": value.clone(), "l": [value]};
             let raw = RawDocumentBuf::try_from(&document).unwrap();
             assert_eq!(encode(&document).unwrap(), document);

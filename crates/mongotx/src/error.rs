@@ -4,7 +4,7 @@
 //! # use bson::doc;
 //! # #[tokio::main]
 //! # async fn main() -> mongotx::Result<()> {
-//! # testkit::example!(client, accounts);
+//! # local_mongod::example!(client, accounts);
 //! use mongotx::ErrorKind;
 //!
 //! let (mut first, mut second) = (client.session(), client.session());
@@ -98,7 +98,7 @@ pub enum ErrorKind {
 /// # use bson::doc;
 /// # #[tokio::main]
 /// # async fn main() -> mongotx::Result<()> {
-/// # testkit::example!(client, accounts);
+/// # local_mongod::example!(client, accounts);
 /// use mongotx::ErrorKind;
 ///
 /// accounts.insert_one(&doc! {"_id": 1}).await?;
@@ -152,7 +152,7 @@ impl Error {
     /// # use bson::doc;
     /// # #[tokio::main]
     /// # async fn main() -> mongotx::Result<()> {
-    /// # testkit::example!(client);
+    /// # local_mongod::example!(client);
     /// # let bank = client.database("bank");
     /// let rule = doc! {"balance": {"$gte": 0}};
     /// bank.create_collection("cash").option("validator", rule).await?;
@@ -171,7 +171,7 @@ impl Error {
     /// # use bson::doc;
     /// # #[tokio::main]
     /// # async fn main() -> mongotx::Result<()> {
-    /// # testkit::example!(client, accounts);
+    /// # local_mongod::example!(client, accounts);
     /// accounts.insert_one(&doc! {"_id": 1}).await?;
     /// let error = accounts.insert_one(&doc! {"_id": 1}).await.expect_err("the `_id` is taken");
     /// assert_eq!(error.code(), Some(11_000));
@@ -213,7 +213,7 @@ impl Error {
     /// # use bson::doc;
     /// # #[tokio::main]
     /// # async fn main() -> mongotx::Result<()> {
-    /// # testkit::example!(client, accounts);
+    /// # local_mongod::example!(client, accounts);
     /// let (mut first, mut second) = (client.session(), client.session());
     /// first.begin()?;
     /// second.begin()?;
@@ -235,7 +235,7 @@ impl Error {
     /// # use bson::doc;
     /// # #[tokio::main]
     /// # async fn main() -> mongotx::Result<()> {
-    /// # testkit::example!(client, accounts);
+    /// # local_mongod::example!(client, accounts);
     /// let (mut first, mut second) = (client.session(), client.session());
     /// first.begin()?;
     /// second.begin()?;
@@ -257,7 +257,7 @@ impl Error {
     /// # use bson::doc;
     /// # #[tokio::main]
     /// # async fn main() -> mongotx::Result<()> {
-    /// # testkit::example!(client, accounts);
+    /// # local_mongod::example!(client, accounts);
     /// let documents = [doc! {"_id": 1}, doc! {"_id": 1}];
     /// let error = accounts.insert_many(&documents).await.expect_err("two documents have the same `_id`");
     /// let refused = &error.write_errors()[0];
@@ -319,7 +319,7 @@ impl Error {
     /// # use bson::doc;
     /// # #[tokio::main]
     /// # async fn main() -> mongotx::Result<()> {
-    /// # testkit::example!(client, accounts);
+    /// # local_mongod::example!(client, accounts);
     /// use mongotx::error::TRANSIENT_TRANSACTION_ERROR;
     ///
     /// let (mut first, mut second) = (client.session(), client.session());

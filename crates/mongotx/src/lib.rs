@@ -5,7 +5,7 @@
 //! # #[tokio::main]
 //! # async fn main() -> mongotx::Result<()> {
 //! let uri = "mongodb://127.0.0.1:27017";
-//! # let server = testkit::Server::standalone().await.expect("a mongod");
+//! # let server = local_mongod::Server::standalone().await.expect("a mongod");
 //! # let uri = &server.uri();
 //! let client = mongotx::Client::connect(uri).await?;
 //! let accounts = client.database("bank").collection::<bson::Document>("accounts");

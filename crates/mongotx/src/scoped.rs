@@ -26,7 +26,7 @@ tokio::task_local! {
 /// # use bson::doc;
 /// # #[tokio::main]
 /// # async fn main() -> mongotx::Result<()> {
-/// # testkit::example!(client, accounts);
+/// # local_mongod::example!(client, accounts);
 /// mongotx::with_comment("nightly report", accounts.insert_one(&doc! {"_id": 1})).await?;
 /// assert_eq!(accounts.count_documents(doc! {}).await?, 1);
 /// # Ok(()) }
@@ -45,7 +45,7 @@ pub async fn with_comment<F: IntoFuture>(comment: impl Into<Bson>, work: F) -> F
 /// # use bson::doc;
 /// # #[tokio::main]
 /// # async fn main() -> mongotx::Result<()> {
-/// # testkit::example!(client);
+/// # local_mongod::example!(client);
 /// # let bank = client.database("bank");
 /// let rule = doc! {"balance": {"$type": "number"}};
 /// bank.create_collection("accounts").option("validator", rule).await?;

@@ -35,7 +35,7 @@ use crate::{
 /// # use bson::doc;
 /// # #[tokio::main]
 /// # async fn main() -> mongotx::Result<()> {
-/// # testkit::example!(client, accounts);
+/// # local_mongod::example!(client, accounts);
 /// # accounts.insert_many(&[doc! {"_id": 1, "balance": 100}, doc! {"_id": 2, "balance": 0}]).await?;
 /// let mut session = client.session();
 /// session.begin()?;
@@ -82,7 +82,7 @@ impl Session {
     /// # use bson::doc;
     /// # #[tokio::main]
     /// # async fn main() -> mongotx::Result<()> {
-    /// # testkit::example!(client, accounts);
+    /// # local_mongod::example!(client, accounts);
     /// # accounts.insert_one(&doc! {"_id": 1, "balance": 100}).await?;
     /// use mongotx::Backoff;
     /// use std::time::Duration;
@@ -113,7 +113,7 @@ impl Session {
     /// ```
     /// # #[tokio::main]
     /// # async fn main() -> mongotx::Result<()> {
-    /// # testkit::example!(client);
+    /// # local_mongod::example!(client);
     /// let session = client.session();
     /// let next = client.session().after(session.attempts());
     /// assert!(!next.is_open()); // only the attempts are handed on, no transaction
@@ -130,7 +130,7 @@ impl Session {
     /// ```
     /// # #[tokio::main]
     /// # async fn main() -> mongotx::Result<()> {
-    /// # testkit::example!(client);
+    /// # local_mongod::example!(client);
     /// let mut session = client.session();
     /// session.begin()?;
     /// let refused = session.begin().expect_err("one session has one open transaction");
@@ -151,7 +151,7 @@ impl Session {
     /// # use bson::doc;
     /// # #[tokio::main]
     /// # async fn main() -> mongotx::Result<()> {
-    /// # testkit::example!(client, accounts);
+    /// # local_mongod::example!(client, accounts);
     /// # accounts.insert_one(&doc! {"_id": 1, "balance": 100}).await?;
     /// use mongotx::TransactionOptions;
     /// use std::time::Duration;
@@ -191,7 +191,7 @@ impl Session {
     /// # use bson::doc;
     /// # #[tokio::main]
     /// # async fn main() -> mongotx::Result<()> {
-    /// # testkit::example!(client, accounts);
+    /// # local_mongod::example!(client, accounts);
     /// # accounts.insert_one(&doc! {"_id": 1, "balance": 100}).await?;
     /// # let mut session = client.session();
     /// session.begin()?;
@@ -223,7 +223,7 @@ impl Session {
     /// # use bson::doc;
     /// # #[tokio::main]
     /// # async fn main() -> mongotx::Result<()> {
-    /// # testkit::example!(client, accounts);
+    /// # local_mongod::example!(client, accounts);
     /// # accounts.insert_many(&[doc! {"_id": 1, "balance": 100}, doc! {"_id": 2, "balance": -5}]).await?;
     /// # let mut session = client.session();
     /// session.begin()?;
@@ -270,7 +270,7 @@ impl Session {
     /// # use bson::doc;
     /// # #[tokio::main]
     /// # async fn main() -> mongotx::Result<()> {
-    /// # testkit::example!(client, accounts);
+    /// # local_mongod::example!(client, accounts);
     /// # accounts.insert_one(&doc! {"_id": 1, "balance": 100}).await?;
     /// # let mut session = client.session();
     /// session.begin()?;
@@ -302,7 +302,7 @@ impl Session {
     /// ```
     /// # #[tokio::main]
     /// # async fn main() -> mongotx::Result<()> {
-    /// # testkit::example!(client);
+    /// # local_mongod::example!(client);
     /// let mut session = client.session();
     /// session.begin()?;
     /// assert!(session.is_open());
@@ -320,7 +320,7 @@ impl Session {
     /// # use bson::doc;
     /// # #[tokio::main]
     /// # async fn main() -> mongotx::Result<()> {
-    /// # testkit::example!(client, accounts);
+    /// # local_mongod::example!(client, accounts);
     /// # accounts.insert_one(&doc! {"_id": 1, "balance": 100}).await?;
     /// # let mut session = client.session();
     /// session.begin()?;
@@ -395,7 +395,7 @@ impl Session {
     /// # use bson::doc;
     /// # #[tokio::main]
     /// # async fn main() -> mongotx::Result<()> {
-    /// # testkit::example!(client, accounts);
+    /// # local_mongod::example!(client, accounts);
     /// # accounts.insert_many(&[doc! {"_id": 1, "balance": 100}, doc! {"_id": 2, "balance": 0}]).await?;
     /// # let mut session = client.session();
     /// let (from, to, amount) = (1, 2, 10);
@@ -432,7 +432,7 @@ impl Session {
     /// # use bson::doc;
     /// # #[tokio::main]
     /// # async fn main() -> mongotx::Result<()> {
-    /// # testkit::example!(client, accounts);
+    /// # local_mongod::example!(client, accounts);
     /// # accounts.insert_one(&doc! {"_id": 1, "balance": 100}).await?;
     /// # let (of_task, context) = (client.clone(), accounts.clone());
     /// let task = tokio::spawn(async move {

@@ -23,7 +23,7 @@ tokio::task_local! {
 /// ```
 /// # #[tokio::main]
 /// # async fn main() -> mongotx::Result<()> {
-/// # testkit::example!(client, accounts);
+/// # local_mongod::example!(client, accounts);
 /// use bson::doc;
 /// use mongotx::Watch;
 ///
@@ -75,7 +75,7 @@ impl Watch {
     /// # use bson::doc;
     /// # #[tokio::main]
     /// # async fn main() -> mongotx::Result<()> {
-    /// # testkit::example!(client, accounts);
+    /// # local_mongod::example!(client, accounts);
     /// use mongotx::Watch;
     ///
     /// let watch = Watch::default();
@@ -93,7 +93,7 @@ impl Watch {
     /// # use bson::doc;
     /// # #[tokio::main]
     /// # async fn main() -> mongotx::Result<()> {
-    /// # testkit::example!(client, accounts);
+    /// # local_mongod::example!(client, accounts);
     /// # accounts.insert_one(&doc! {"_id": 1}).await?;
     /// use mongotx::Watch;
     ///

@@ -37,10 +37,10 @@ impl Subscriber for Names {
 
 #[tokio::test]
 async fn spans_name_the_steps_of_a_transaction() {
-    let server = testkit::shared_standalone().await.unwrap();
+    let server = local_mongod::shared_standalone().await.unwrap();
     let client =
         Client::connect_with(&server.uri(), ClientOptions { sweep: false, ..ClientOptions::default() }).await.unwrap();
-    let coll: Collection<Document> = client.database(&testkit::unique_db("spans")).collection("a");
+    let coll: Collection<Document> = client.database(&local_mongod::unique_db("spans")).collection("a");
     coll.insert_one(&doc! {"_id": 1}).await.unwrap();
     let names = Names::default();
     let guard: DefaultGuard = tracing::subscriber::set_default(names.clone());

@@ -42,7 +42,7 @@ pub struct PoolLimits {
 /// ```
 /// # #[tokio::main]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let server = testkit::Server::standalone().await?;
+/// # let server = local_mongod::Server::standalone().await?;
 /// # let port = server.port();
 /// use std::{sync::Arc, time::Duration};
 ///
@@ -139,7 +139,7 @@ impl Pool {
     /// ```
     /// # #[tokio::main]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let server = testkit::Server::standalone().await?;
+    /// # let server = local_mongod::Server::standalone().await?;
     /// # let settings = mongowire::Settings::new(mongowire::Address::Tcp("127.0.0.1".to_owned(), server.port()));
     /// # let limits = mongowire::PoolLimits { most: 2, wait: std::time::Duration::from_secs(5), idle: None };
     /// # let pool = mongowire::Pool::new(settings, limits, Default::default());
@@ -178,7 +178,7 @@ impl Pool {
     /// ```
     /// # #[tokio::main]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let server = testkit::Server::standalone().await?;
+    /// # let server = local_mongod::Server::standalone().await?;
     /// # let settings = mongowire::Settings::new(mongowire::Address::Tcp("127.0.0.1".to_owned(), server.port()));
     /// # let limits = mongowire::PoolLimits { most: 2, wait: std::time::Duration::from_secs(5), idle: None };
     /// # let pool = mongowire::Pool::new(settings, limits, Default::default());

@@ -1,8 +1,8 @@
 //! The decisions of the MongoTx protocol, and nothing else.
 //!
 //! Everything here is a pure function or a state machine without input or output: no driver, no
-//! BSON, no clock, no randomness. The model (`crates/model`) explores the very code that the
-//! library (`crates/mongotx`) runs.
+//! BSON, no clock, no randomness. The model (`crates/protocol-model`) explores the very code that
+//! the library (`crates/mongotx`) runs.
 //!
 //! - [`id`]: what names a transaction.
 //! - [`status`]: the outcome of a transaction, read from a client record.

@@ -8,7 +8,7 @@ use std::fmt;
 #[non_exhaustive]
 pub enum BenchError {
     /// A server could not be started.
-    Server(testkit::Error),
+    Server(local_mongod::Error),
     /// The driver, or a server through it.
     Driver(mongodb::error::Error),
     /// An error of the target MongoTx.
@@ -33,8 +33,8 @@ impl fmt::Display for BenchError {
 
 impl std::error::Error for BenchError {}
 
-impl From<testkit::Error> for BenchError {
-    fn from(error: testkit::Error) -> Self {
+impl From<local_mongod::Error> for BenchError {
+    fn from(error: local_mongod::Error) -> Self {
         Self::Server(error)
     }
 }

@@ -3,8 +3,8 @@
 
 use bson::{Bson, Document, doc};
 use futures_util::future::try_join_all;
+use local_mongod::{ReplicaSet, Server, ServerOptions};
 use mongodb::{Client, Database, options::ClientOptions};
-use testkit::{ReplicaSet, Server, ServerOptions};
 
 use crate::{error::BenchError, targets::Deployment};
 

@@ -9,11 +9,11 @@ use std::{
     time::Duration,
 };
 
+use child_processes::{Process, Start};
 use dtranx::{
     cluster::HeldPort,
     server::{Server, ServerConfig},
 };
-use leash::{Process, Start};
 use tempfile::TempDir;
 
 use super::folder;

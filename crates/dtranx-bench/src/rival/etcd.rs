@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use leash::{Process, Start, pick_free_port, run_limited};
+use child_processes::{Process, Start, pick_free_port, run_limited};
 use tempfile::TempDir;
 
 use super::folder;

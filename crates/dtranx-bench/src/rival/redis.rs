@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use leash::{Process, Start, pick_free_port};
+use child_processes::{Process, Start, pick_free_port};
 use tempfile::TempDir;
 
 use super::folder;

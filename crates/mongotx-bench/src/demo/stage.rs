@@ -4,8 +4,8 @@
 
 use std::time::Duration;
 
+use local_mongod::Server;
 use mongotx::{Client, ClientOptions, drop_record_database};
-use testkit::Server;
 
 use super::{crew::Crew, live::Live};
 use crate::{
@@ -48,10 +48,10 @@ impl Stage {
             }
             None => {
                 self.live.line("   looking for mongod (it is fetched into the user's cache once if there is none)");
-                let mongod = tokio::task::spawn_blocking(testkit::locate)
+                let mongod = tokio::task::spawn_blocking(local_mongod::locate)
                     .await
                     .map_err(|error| Failure::new(format!("looking for mongod failed: {error}")))??;
-                let server = testkit::ServerOptions::standalone().mongod(&mongod).start().await?;
+                let server = local_mongod::ServerOptions::standalone().mongod(&mongod).start().await?;
                 self.live.line(&format!("   started {} on port {}, standalone", mongod.display(), server.port()));
                 self.uri = server.uri();
                 self.database = "mongotx_demo".to_owned();

@@ -70,7 +70,7 @@ fn the_table_is_made_on_a_replica_set_of_its_own_of_which_nothing_is_left() {
 #[test]
 fn write_concerns_that_the_named_replica_set_cannot_satisfy_are_refused() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
-    let uri = runtime.block_on(async { testkit::shared_replica_set().await.unwrap().uri() });
+    let uri = runtime.block_on(async { local_mongod::shared_replica_set().await.unwrap().uri() });
     let named = ["bank-table", "--write-concerns", "1,2", "--replica-uri", &uri];
     let refused = bench(&[&named[..], &SHORT].concat());
     assert!(!refused.status.success() && said(&refused).contains("--write-concerns"), "{}", said(&refused));

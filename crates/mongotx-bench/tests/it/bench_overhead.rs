@@ -8,7 +8,8 @@ use serde_json::Value;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_line_and_the_memory_are_reported_in_the_table_and_in_the_file() {
-    let (alone, set) = (testkit::shared_standalone().await.unwrap(), testkit::shared_replica_set().await.unwrap());
+    let (alone, set) =
+        (local_mongod::shared_standalone().await.unwrap(), local_mongod::shared_replica_set().await.unwrap());
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("overhead.json");
     let (uri, replica_uri, json) = (alone.uri(), set.uri(), file.to_str().unwrap().to_owned());

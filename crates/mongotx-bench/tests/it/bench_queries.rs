@@ -90,7 +90,7 @@ fn documents_may_be_held_by_the_client_that_asks() {
 fn a_server_that_is_named_is_left_as_it_was() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(async {
-        let server = testkit::Server::standalone().await.unwrap();
+        let server = local_mongod::Server::standalone().await.unwrap();
         let uri = server.uri();
         let databases = async || {
             let names = server.client().await.unwrap().list_database_names().await.unwrap();

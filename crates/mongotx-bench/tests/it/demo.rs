@@ -87,7 +87,7 @@ fn demo_finds_a_balance_changed_behind_its_back() {
 fn demo_ended_by_sigterm_leaves_nothing() {
     let traces = Traces::new();
     let (mut child, _output) = traces.start_long();
-    testkit::signal::terminate(child.id()).unwrap();
+    local_mongod::signal::terminate(child.id()).unwrap();
     let mut said = String::new();
     child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(143), "{said}");
@@ -105,7 +105,7 @@ fn demo_ended_by_sigkill_takes_workers_and_server_with_it() {
 
 #[tokio::test]
 async fn demo_on_a_given_server_drops_its_database() {
-    let server = testkit::Server::standalone().await.unwrap();
+    let server = local_mongod::Server::standalone().await.unwrap();
     let client = server.client().await.unwrap();
     client.database("theirs").collection("a").insert_one(doc! {"_id": 1}).await.unwrap();
     let databases = async || {

@@ -17,11 +17,11 @@ use std::{
 
 use common::{mongotx, run_mongotx, status_and_output, until};
 use futures_util::TryStreamExt;
+use local_mongod::{Server, ServerOptions};
 use mongodb::{
     Client,
     bson::{Document, doc},
 };
-use testkit::{Server, ServerOptions};
 
 const ACCOUNTS: i32 = 12;
 const CLIENTS: i32 = 6;
@@ -273,9 +273,9 @@ async fn copies_of_every_kind_are_exact_under_load_with_kills() {
 
 #[tokio::test]
 async fn a_command_that_takes_too_long_is_ended_and_reported() {
-    let server = testkit::shared_standalone().await.unwrap();
+    let server = local_mongod::shared_standalone().await.unwrap();
     let uri = server.uri();
-    let database = testkit::unique_db("checkpoint_tx");
+    let database = local_mongod::unique_db("checkpoint_tx");
     let checkpoint = |hold: &'static str, command: &[&'static str]| {
         let args = ["checkpoint", "--uri", &uri, "--tx-database", &database, "--hold", hold];
         run_mongotx(args.into_iter().chain(command.iter().copied()))

@@ -1,5 +1,5 @@
 //! A client that holds two documents, as a process of its own that can be killed
-//! ([`testkit::again()`]). It ends when its input is closed.
+//! ([`local_mongod::again()`]). It ends when its input is closed.
 
 use std::{
     io::{BufRead, BufReader},
@@ -68,11 +68,11 @@ impl Drop for Holder {
 impl Holder {
     /// Starts it, and waits until it holds the documents.
     pub(crate) fn start(job: &Job) -> Self {
-        let mut child = testkit::again(TEST, JOB, &job.encode()).unwrap().stdin(Stdio::piped()).spawn().unwrap();
+        let mut child = local_mongod::again(TEST, JOB, &job.encode()).unwrap().stdin(Stdio::piped()).spawn().unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let id = lines
             .map_while(Result::ok)
-            .find_map(|line| Some(testkit::heard(&line)?.strip_prefix("holds ")?.to_owned()));
+            .find_map(|line| Some(local_mongod::heard(&line)?.strip_prefix("holds ")?.to_owned()));
         Self { child, id: id.expect("the holder has ended") }
     }
 
@@ -122,8 +122,8 @@ async fn hold(job: &Job) {
     if job.holds == Holds::Committed {
         session.commit().await.unwrap();
     }
-    testkit::report(&format!("holds {id}")).unwrap();
-    tokio::task::spawn_blocking(testkit::until_released).await.unwrap().unwrap();
+    local_mongod::report(&format!("holds {id}")).unwrap();
+    tokio::task::spawn_blocking(local_mongod::until_released).await.unwrap().unwrap();
     // Nothing is tidied up.
     std::process::exit(0);
 }

@@ -36,7 +36,7 @@ impl Serving {
 
     /// Ends it with SIGTERM. Returns its exit status.
     fn terminate(mut self) -> Option<i32> {
-        testkit::signal::terminate(self.child.id()).unwrap();
+        local_mongod::signal::terminate(self.child.id()).unwrap();
         self.child.wait().unwrap().code()
     }
 }
@@ -50,7 +50,7 @@ impl Drop for Serving {
 
 #[tokio::test]
 async fn gateway_says_where_it_listens_and_ends_when_it_is_asked_to() {
-    let server = testkit::shared_standalone().await.unwrap();
+    let server = local_mongod::shared_standalone().await.unwrap();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("gateway.sock");
     let serving = Serving::start(&["--uri", &server.uri(), "--unix", path.to_str().unwrap()]);
@@ -72,7 +72,7 @@ async fn server_is_started_only_when_asked_and_goes_with_the_gateway() {
     let servers = mongods_of(serving.child.id());
     assert_eq!(servers.len(), 1);
     assert_eq!(serving.terminate(), Some(0));
-    assert!(!testkit::signal::exists(servers[0]));
+    assert!(!local_mongod::signal::exists(servers[0]));
 }
 
 #[tokio::test]
@@ -90,7 +90,7 @@ async fn gateway_and_its_server_end_with_standard_input_when_asked() {
     drop(child.stdin.take());
     common::until("the gateway ends", || child.try_wait().unwrap().is_some());
     assert_eq!(child.wait().unwrap().code(), Some(0));
-    assert!(!testkit::signal::exists(servers[0]));
+    assert!(!local_mongod::signal::exists(servers[0]));
 }
 
 #[tokio::test]
@@ -103,7 +103,7 @@ async fn a_server_that_is_not_up_yet_is_waited_for_when_asked() {
     let mut line = String::new();
     said.read_line(&mut line).unwrap();
     assert!(line.contains("waiting for the server, for at most 600 s"), "{line}");
-    let server = testkit::ServerOptions::standalone().port(port).start().await.unwrap();
+    let server = local_mongod::ServerOptions::standalone().port(port).start().await.unwrap();
     let mut line = String::new();
     BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
     let uri = line.trim().strip_prefix("listening on ").unwrap_or_default().to_owned();
@@ -115,7 +115,7 @@ async fn a_server_that_is_not_up_yet_is_waited_for_when_asked() {
 
 #[tokio::test]
 async fn a_gateway_has_as_many_threads_as_it_is_given() {
-    let server = testkit::shared_standalone().await.unwrap();
+    let server = local_mongod::shared_standalone().await.unwrap();
     let cores = std::thread::available_parallelism().unwrap().get();
     let many = cores + 40;
     let threads = |id| std::fs::read_dir(format!("/proc/{id}/task")).unwrap().count();

@@ -36,7 +36,7 @@ impl Serving {
 
     /// Ends it, and returns its log.
     fn log(mut self) -> String {
-        testkit::signal::terminate(self.child.id()).unwrap();
+        local_mongod::signal::terminate(self.child.id()).unwrap();
         let mut log = String::new();
         self.child.stderr.take().unwrap().read_to_string(&mut log).unwrap();
         assert_eq!(self.child.wait().unwrap().code(), Some(0), "{log}");
@@ -53,7 +53,7 @@ impl Drop for Serving {
 
 #[tokio::test]
 async fn options_come_from_a_file_and_events_go_to_a_log() {
-    let server = testkit::shared_standalone().await.unwrap();
+    let server = local_mongod::shared_standalone().await.unwrap();
     let folder = tempfile::tempdir().unwrap();
     let config = folder.path().join("serve.toml");
     let text = format!(
@@ -66,7 +66,7 @@ async fn options_come_from_a_file_and_events_go_to_a_log() {
     let uri = serving.line("listening on ");
     let metrics = serving.line("metrics at http://");
     let client = mongodb::Client::with_uri_str(&uri).await.unwrap();
-    let collection = client.database(&testkit::unique_db("serve_log")).collection("c");
+    let collection = client.database(&local_mongod::unique_db("serve_log")).collection("c");
     let mut session = client.start_session().await.unwrap();
     session.start_transaction().await.unwrap();
     collection.insert_one(doc! {"_id": "a secret"}).session(&mut session).await.unwrap();
@@ -93,15 +93,15 @@ async fn options_come_from_a_file_and_events_go_to_a_log() {
 
 #[tokio::test]
 async fn whose_a_transaction_is_stands_in_the_log_and_in_what_the_tools_tell() {
-    let server = testkit::shared_standalone().await.unwrap();
-    let records = testkit::unique_db("serve_who");
+    let server = local_mongod::shared_standalone().await.unwrap();
+    let records = local_mongod::unique_db("serve_who");
     let uri = server.uri();
     let place = ["--uri", &uri, "--tx-database", &records];
     let more = ["--listen", "127.0.0.1:0", "--web", "127.0.0.1:0", "--log-format", "json"];
     let mut serving = Serving::start(&[&place[..], &more].concat());
     let gateway = serving.line("listening on ");
     assert!(serving.line("page at http://127.0.0.1:").ends_with('/'));
-    let name = testkit::unique_db("serve_who_data");
+    let name = local_mongod::unique_db("serve_who_data");
     let mut open = Vec::new();
     for application in ["first", "second"] {
         let client = mongodb::Client::with_uri_str(format!("{gateway}/?appName={application}")).await.unwrap();
@@ -151,7 +151,7 @@ fn metrics_of(address: &str) -> String {
 
 #[tokio::test]
 async fn sighup_changes_limits_and_the_log_level_and_tells_what_has_to_wait() {
-    let server = testkit::shared_standalone().await.unwrap();
+    let server = local_mongod::shared_standalone().await.unwrap();
     let folder = tempfile::tempdir().unwrap();
     let config = folder.path().join("serve.toml");
     let write = |more: &str| {

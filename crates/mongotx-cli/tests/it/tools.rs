@@ -9,8 +9,8 @@ use crate::{
 use std::time::Duration;
 
 use common::{run_mongotx, until};
+use local_mongod::Server;
 use mongodb::bson::{Bson, Document, doc, oid::ObjectId};
-use testkit::Server;
 
 const DB: &str = "bank";
 const TXS: &str = "bank_txs";

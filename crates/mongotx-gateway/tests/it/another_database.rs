@@ -13,7 +13,7 @@ const WRONG_OPTIONS: i32 = 72;
 #[tokio::test]
 async fn transaction_of_another_gateway_is_left_alone_and_the_error_says_why() {
     let ((_one, address), (_other, elsewhere)) = (gateway(Limits::default()).await, gateway(Limits::default()).await);
-    let database = testkit::unique_db("gw_elsewhere");
+    let database = local_mongod::unique_db("gw_elsewhere");
     let (here, there) = (driver(address, "").await, driver(elsewhere, "retryReads=false&").await);
     let accounts = here.database(&database).collection::<Document>("accounts");
     soon(accounts.insert_many([doc! {"_id": 1, "n": 0}, doc! {"_id": 2, "n": 0}])).await.unwrap();

@@ -145,7 +145,7 @@ async fn stages_outside_the_version_are_refused_the_same() {
 #[tokio::test]
 async fn commands_are_in_the_versions_that_the_server_says() {
     let client = Client::start("api_list").await;
-    let server = testkit::shared_standalone().await.unwrap();
+    let server = local_mongod::shared_standalone().await.unwrap();
     let direct = mongodb::Client::with_uri_str(server.uri()).await.unwrap();
     let theirs = direct.database("admin").run_command(doc! {"listCommands": 1}).await.unwrap();
     let ours = client.ok(doc! {"listCommands": 1}).await;

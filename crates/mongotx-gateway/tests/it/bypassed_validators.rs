@@ -137,7 +137,7 @@ async fn later_statements_of_a_transaction_are_judged() {
 #[tokio::test]
 async fn documents_that_break_the_validator_are_finished() {
     let client = Client::start("bypass_finished").await;
-    let server = testkit::shared_standalone().await.unwrap();
+    let server = local_mongod::shared_standalone().await.unwrap();
     let stored = mongodb::Client::with_uri_str(server.uri()).await.unwrap().database(&client.db);
     client.ok(validated("c")).await;
     client.ok(doc! {"insert": "c", "documents": [{"_id": 3, "n": 3}, {"_id": 5, "n": 5}]}).await;

@@ -26,7 +26,7 @@ struct Place {
 
 impl Place {
     async fn new(name: &str, change_streams: ChangeStreams) -> Self {
-        let server = testkit::shared_standalone().await.unwrap();
+        let server = local_mongod::shared_standalone().await.unwrap();
         let plain = options(&server.uri(), Limits::default());
         let client = ClientOptions { change_streams, ..plain.client };
         Self::with(name, GatewayOptions { client, ..plain }).await
@@ -35,7 +35,7 @@ impl Place {
     async fn with(name: &str, options: GatewayOptions) -> Self {
         let gateway = Gateway::start(options.clone()).await.unwrap();
         let client = driver(gateway.address().unwrap(), "").await;
-        let database = client.database(&testkit::unique_db(name));
+        let database = client.database(&local_mongod::unique_db(name));
         Self { gateway, options, client, database }
     }
 
@@ -267,7 +267,7 @@ async fn a_stream_begins_where_it_is_asked_to() {
 /// Another gateway knows nothing of the stream, and everything that was committed.
 #[tokio::test]
 async fn a_token_is_good_at_another_gateway_and_after_the_server_was_killed() {
-    let server = testkit::Server::standalone().await.unwrap();
+    let server = local_mongod::Server::standalone().await.unwrap();
     let plain = options(&server.uri(), Limits::default());
     let client = ClientOptions { change_streams: ChangeStreams::All, ..plain.client };
     let place = Place::with("watched_again", GatewayOptions { client, ..plain }).await;
@@ -341,7 +341,7 @@ async fn batches_have_tokens_and_wait_for_events() {
 
 #[tokio::test]
 async fn a_stream_goes_on_after_an_error_that_it_may_be_opened_anew_after() {
-    let server = testkit::shared_standalone().await.unwrap();
+    let server = local_mongod::shared_standalone().await.unwrap();
     let plain = options(&server.uri(), Limits::default());
     let client = ClientOptions { change_streams: ChangeStreams::All, ..plain.client };
     let place = Place::with("resumable", GatewayOptions { client, test_commands: true, ..plain }).await;

@@ -9,7 +9,7 @@ use crate::common::commands::{Client, Session, cursor_id, is_ok};
 /// A database whose profiler writes down every command.
 async fn profiled(test: &str) -> (Client, mongodb::Database) {
     let client = Client::start(test).await;
-    let server = testkit::shared_standalone().await.unwrap();
+    let server = local_mongod::shared_standalone().await.unwrap();
     let stored = mongodb::Client::with_uri_str(server.uri()).await.unwrap().database(&client.db);
     client.ok(doc! {"insert": "c", "documents": [{"_id": 1, "a": 1}, {"_id": 2, "a": 2}, {"_id": 3, "a": 3}]}).await;
     stored.run_command(doc! {"profile": 2}).await.unwrap();

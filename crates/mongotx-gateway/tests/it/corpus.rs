@@ -70,7 +70,7 @@ fn commands() -> Vec<(&'static str, Document)> {
         ("get_more", doc! {"getMore": 123_i64, "collection": "c", "batchSize": 2, "$db": "d"}),
         ("update", doc! {"update": "c", "updates": [{"q": {}, "u": [{"$set": {"a": 1}}], "multi": true}], "$db": "d"}),
         ("every_type", doc! {"insert": "c", "documents": [every_type], "$db": "d"}),
-        ("lookalikes", doc! {"insert": "c", "documents": testkit::lookalikes::values(), "$db": "d"}),
+        ("lookalikes", doc! {"insert": "c", "documents": local_mongod::lookalikes::values(), "$db": "d"}),
         ("deep", doc! {"find": "c", "filter": deep, "$db": "d"}),
         ("unknown", doc! {"noSuchThing": 1, "$db": "d"}),
         ("no_database", doc! {"ping": 1}),

@@ -10,7 +10,7 @@ use mongotx_gateway::{Gateway, Limits};
 async fn connected(test: &str) -> (Gateway, Client, Collection<Document>) {
     let (gateway, address) = gateway(Limits::default()).await;
     let client = driver(address, "").await;
-    let collection = client.database(&testkit::unique_db(test)).collection("c");
+    let collection = client.database(&local_mongod::unique_db(test)).collection("c");
     (gateway, client, collection)
 }
 

@@ -27,7 +27,7 @@ fn durable() -> GatewayOptions {
 
 /// Two gateways in front of one store.
 async fn pair(test: &str) -> (Client, Client) {
-    let one = Client::with_options(testkit::unique_db(test), durable()).await;
+    let one = Client::with_options(local_mongod::unique_db(test), durable()).await;
     let other = Client::with_options(one.db.clone(), durable()).await;
     (one, other)
 }
@@ -188,7 +188,7 @@ async fn held_at(at: Step) {
     let client =
         ClientOptions { hook: Some(gate.clone()), lease: Duration::from_millis(500), ..ClientOptions::default() };
     let held =
-        Client::with_options(testkit::unique_db("gw_durable_held"), GatewayOptions { client, ..durable() }).await;
+        Client::with_options(local_mongod::unique_db("gw_durable_held"), GatewayOptions { client, ..durable() }).await;
     let other = Client::with_options(held.db.clone(), durable()).await;
     let session = Session::new();
     held.ok(session.write(doc! {"insert": "c", "documents": [{"_id": 1, "a": 0}]})).await;
@@ -242,7 +242,7 @@ async fn records_are_hidden_and_removed_by_the_server_in_time() {
     assert_eq!(code(&client.run_on(&tx, doc! {"find": "writes"}).await), 13);
     let all = client.run_on("admin", doc! {"listDatabases": 1, "filter": {"name": &tx}}).await;
     assert_eq!(all.get_array("databases").unwrap().len(), 0);
-    let server = testkit::shared_standalone().await.unwrap().client().await.unwrap();
+    let server = local_mongod::shared_standalone().await.unwrap().client().await.unwrap();
     common::until_free(&server.database(&tx), "writes").await;
     let records = server.database(&tx).collection::<Document>("writes");
     let record = records.find_one(doc! {}).await.unwrap().unwrap();

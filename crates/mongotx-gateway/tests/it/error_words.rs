@@ -140,9 +140,9 @@ async fn refused_indexes_are_shown_as_they_were_asked_for() {
 /// The server is gone for good.
 #[tokio::test]
 async fn a_server_that_is_gone_is_reported_without_the_drivers_states() {
-    let server = testkit::Server::standalone().await.unwrap();
+    let server = local_mongod::Server::standalone().await.unwrap();
     let uri = format!("{}&serverSelectionTimeoutMS=100", server.uri());
-    let client = Client::in_front_of(uri, testkit::unique_db("words_gone"), GatewayOptions::default()).await;
+    let client = Client::in_front_of(uri, local_mongod::unique_db("words_gone"), GatewayOptions::default()).await;
     client.ok(doc! {"insert": "c", "documents": [{"_id": 1, "a": 1}]}).await;
     let (reads, writes) = (Session::new(), Session::new());
     client.ok(reads.first(doc! {"find": "c"})).await;
@@ -196,7 +196,7 @@ async fn a_conflict_names_the_option_that_limits_its_wait() {
 async fn a_transaction_that_is_too_large_names_the_option() {
     let few = ClientOptions { max_documents: 2, ..ClientOptions::default() };
     let client = Client::with_options(
-        testkit::unique_db("words_large"),
+        local_mongod::unique_db("words_large"),
         GatewayOptions { client: few, ..GatewayOptions::default() },
     )
     .await;
@@ -220,12 +220,12 @@ async fn conflicts_about_records_do_not_name_them() {
     let wait = ClientOptions { write_wait: std::time::Duration::from_millis(50), ..ClientOptions::default() };
     let options =
         GatewayOptions { retryable_writes: RetryableWrites::Durable, client: wait, ..GatewayOptions::default() };
-    let client = Client::with_options(testkit::unique_db("words_record"), options).await;
+    let client = Client::with_options(local_mongod::unique_db("words_record"), options).await;
     let session = Session::new();
     let insert = |id: i32| doc! {"insert": "c", "documents": [{"_id": id}]};
     client.ok(session.write(insert(1))).await;
     // For this gateway the record's holder is another gateway's transaction.
-    let server = testkit::shared_standalone().await.unwrap();
+    let server = local_mongod::shared_standalone().await.unwrap();
     let database = format!("{}_tx", client.db);
     let holder = ClientOptions { tx_database: database.clone(), sweep: false, ..ClientOptions::default() };
     let holder = mongotx::Client::connect_with(&server.uri(), holder).await.unwrap();

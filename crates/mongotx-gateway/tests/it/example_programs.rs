@@ -6,6 +6,6 @@ mod embedded_gateway;
 
 #[tokio::test]
 async fn an_embedded_gateway_serves_the_official_driver() {
-    let server = testkit::shared_standalone().await.unwrap();
+    let server = local_mongod::shared_standalone().await.unwrap();
     embedded_gateway::run_example(&server.uri()).await.unwrap();
 }

@@ -21,11 +21,11 @@ struct Stage {
 
 impl Stage {
     async fn set_up(test: &str) -> Self {
-        let server = testkit::shared_standalone().await.unwrap();
+        let server = local_mongod::shared_standalone().await.unwrap();
         let options = common::options(&server.uri(), Limits::default());
         let gateway = Gateway::start(mongotx_gateway::GatewayOptions { test_commands: true, ..options }).await.unwrap();
         let address = gateway.address().unwrap();
-        Self { gateway, address, db: testkit::unique_db(test) }
+        Self { gateway, address, db: local_mongod::unique_db(test) }
     }
 
     /// Sends a command over a connection of its own, and returns the reply. `None`: the connection

@@ -34,7 +34,7 @@ async fn handshake_tells_a_router_of_the_servers_version() {
 async fn answers_of_the_server_come_back_as_they_are() {
     let (_gateway, address) = gateway(Limits::default()).await;
     let through = driver(address, "").await;
-    let direct = testkit::shared_standalone().await.unwrap().client().await.unwrap();
+    let direct = local_mongod::shared_standalone().await.unwrap().client().await.unwrap();
     for command in [doc! {"getParameter": 1, "maxBSONDepth": 1}, doc! {"buildInfo": 1}, doc! {"features": 1}] {
         let [through, direct] = [&through, &direct].map(|client| client.database("admin"));
         let expected = soon(direct.run_command(command.clone())).await.unwrap();
@@ -79,7 +79,7 @@ async fn every_compressor_carries_commands_and_answers() {
 
 #[tokio::test]
 async fn server_that_is_gone_is_an_error_that_names_it() {
-    let server = testkit::Server::standalone().await.unwrap();
+    let server = local_mongod::Server::standalone().await.unwrap();
     let options = common::options(&server.uri(), Limits::default());
     let gateway = mongotx_gateway::Gateway::start(options).await.unwrap();
     let client = driver(gateway.address().unwrap(), "").await;

@@ -37,13 +37,13 @@ fn seconds() -> Duration {
 
 /// Two gateways before one server, and the same empty collection through drivers of both.
 async fn crew(test: &str) -> (Vec<Gateway>, Vec<(mongodb::Client, Collection<Document>)>) {
-    let server = testkit::shared_standalone().await.unwrap();
+    let server = local_mongod::shared_standalone().await.unwrap();
     let mut options = common::options(&server.uri(), Limits::default());
     options.client.lease = Duration::from_secs(120);
     options.client.write_wait = Duration::from_secs(120);
     // The levels above it are requested by their names.
     options.client.isolation = Isolation::ReadCommitted;
-    let (db, mut gateways, mut crew) = (testkit::unique_db(test), Vec::new(), Vec::new());
+    let (db, mut gateways, mut crew) = (local_mongod::unique_db(test), Vec::new(), Vec::new());
     for _ in 0..2 {
         let gateway = Gateway::start(GatewayOptions { ..options.clone() }).await.unwrap();
         let address = gateway.address().unwrap();

@@ -22,7 +22,7 @@ fn insert() -> Document {
 
 async fn with_sessions(test: &str, sessions: usize) -> Client {
     let limits = SessionLimits { sessions, ..SessionLimits::default() };
-    Client::with_limits(testkit::unique_db(test), limits).await
+    Client::with_limits(local_mongod::unique_db(test), limits).await
 }
 
 /// A session whose transaction is committed: its client may send the commit again.
@@ -35,13 +35,13 @@ async fn committed(client: &Client) -> Session {
 
 #[tokio::test]
 async fn refreshed_sessions_take_no_room() {
-    let server = testkit::shared_standalone().await.unwrap();
+    let server = local_mongod::shared_standalone().await.unwrap();
     let (gateway, metrics) = with_metrics(&server.uri(), Limits::default()).await;
     let mut client = Raw::connect(gateway.address().unwrap()).await;
     let names: Vec<Bson> = (0..1_000).map(|_| Session::new().lsid.into()).collect();
     assert!(is_ok(&client.ask(doc! {"refreshSessions": names, "$db": "admin"}).await.unwrap()));
     assert_eq!(metric(metrics, "mongotx_gateway_sessions").await, Some(0.0));
-    let own = Session::new().plain(doc! {"find": "c", "$db": testkit::unique_db("hoard_refresh")});
+    let own = Session::new().plain(doc! {"find": "c", "$db": local_mongod::unique_db("hoard_refresh")});
     assert!(is_ok(&client.ask(own).await.unwrap()));
     assert_eq!(metric(metrics, "mongotx_gateway_sessions").await, Some(1.0));
 }
@@ -78,7 +78,7 @@ async fn where_no_session_can_make_room_the_limit_is_named_and_killing_works() {
 }
 
 async fn guarded_with(sessions: SessionLimits) -> (Gateway, tempfile::TempDir) {
-    let server = testkit::shared_standalone().await.unwrap();
+    let server = local_mongod::shared_standalone().await.unwrap();
     let (mut options, folder) =
         with_users(options(&server.uri(), Limits::default()), &[("ann@admin", "root"), ("bob@admin", "root")]);
     options.sessions = sessions;
@@ -89,7 +89,7 @@ async fn guarded_with(sessions: SessionLimits) -> (Gateway, tempfile::TempDir) {
 async fn a_user_has_half_of_the_sessions_at_most() {
     let (gateway, _folder) = guarded_with(SessionLimits { sessions: 4, ..SessionLimits::default() }).await;
     let (ann, bob) = (User::log_in(&gateway, "ann").await, User::log_in(&gateway, "bob").await);
-    let db = testkit::unique_db("hoard_users");
+    let db = local_mongod::unique_db("hoard_users");
     let (mut sessions, mut codes) = (Vec::new(), Vec::new());
     for user in [&ann, &ann, &ann, &bob, &bob] {
         let session = Session::new();
@@ -106,7 +106,7 @@ async fn a_user_has_half_of_the_sessions_at_most() {
 async fn a_user_has_half_of_the_cursors_at_most() {
     let (gateway, _folder) = guarded_with(SessionLimits { cursors: 4, ..SessionLimits::default() }).await;
     let (ann, bob) = (User::log_in(&gateway, "ann").await, User::log_in(&gateway, "bob").await);
-    let db = testkit::unique_db("hoard_cursors");
+    let db = local_mongod::unique_db("hoard_cursors");
     assert!(is_ok(&ann.run_command(&db, doc! {"insert": "c", "documents": [{}, {}, {}]}).await));
     let mut refused = Vec::new();
     for user in [&ann, &ann, &ann, &bob, &bob] {
@@ -121,7 +121,7 @@ async fn a_user_has_half_of_the_cursors_at_most() {
 
 #[tokio::test]
 async fn connections_that_do_not_log_in_make_room_for_those_that_do() {
-    let server = testkit::shared_standalone().await.unwrap();
+    let server = local_mongod::shared_standalone().await.unwrap();
     let limits = Limits { connections: 6, ..Limits::default() };
     let (options, _folder) = with_users(options(&server.uri(), limits), &[("ann@admin", "root")]);
     let gateway = Gateway::start(options).await.unwrap();
@@ -144,7 +144,7 @@ async fn connections_that_do_not_log_in_make_room_for_those_that_do() {
 
 #[tokio::test]
 async fn who_does_not_log_in_and_says_nothing_loses_the_connection() {
-    let server = testkit::shared_standalone().await.unwrap();
+    let server = local_mongod::shared_standalone().await.unwrap();
     let limits = Limits { login: Some(std::time::Duration::from_millis(50)), ..Limits::default() };
     let (with_login, _folder) = with_users(options(&server.uri(), limits.clone()), &[("ann@admin", "root")]);
     let gateway = Gateway::start(with_login).await.unwrap();
@@ -158,7 +158,7 @@ async fn who_does_not_log_in_and_says_nothing_loses_the_connection() {
 
 #[tokio::test]
 async fn an_address_has_as_many_connections_as_it_may() {
-    let server = testkit::shared_standalone().await.unwrap();
+    let server = local_mongod::shared_standalone().await.unwrap();
     let limits = Limits { connections_per_address: Some(1), ..Limits::default() };
     let (gateway, metrics) = with_metrics(&server.uri(), limits).await;
     let address = gateway.address().unwrap();

@@ -174,7 +174,7 @@ async fn logging_out_takes_everything_away() {
 
 #[tokio::test]
 async fn other_machines_come_in_with_a_password_and_not_in_plain_text_unless_that_is_allowed() {
-    let server = testkit::shared_standalone().await.unwrap();
+    let server = local_mongod::shared_standalone().await.unwrap();
     let everywhere = || {
         let mut options = common::options(&server.uri(), mongotx_gateway::Limits::default());
         options.listen = Some("0.0.0.0:0".parse().unwrap());

@@ -3,17 +3,17 @@
 
 use bson::{Bson, Document, RawDocumentBuf, doc, rawdoc};
 use futures_util::TryStreamExt;
+use local_mongod::lookalikes::{commands, content, telling};
 use mongodb::{ClientSession, Database, error::ErrorKind};
 use mongotx_gateway::{Gateway, Limits};
-use testkit::lookalikes::{commands, content, telling};
 
 use crate::common::{driver, gateway, until_free};
 
 /// A gateway, the official driver in front of it, and one on the server behind it.
 async fn world(test: &str) -> (Gateway, mongodb::Client, mongodb::Client, String) {
     let (gateway, address) = gateway(Limits::default()).await;
-    let server = testkit::shared_standalone().await.unwrap().client().await.unwrap();
-    (gateway, driver(address, "").await, server, testkit::unique_db(test))
+    let server = local_mongod::shared_standalone().await.unwrap().client().await.unwrap();
+    (gateway, driver(address, "").await, server, local_mongod::unique_db(test))
 }
 
 /// The answer to the command. (The driver reads replies to `run_command` by their bytes.)

@@ -57,9 +57,11 @@ impl StepHook for Gate {
 async fn a_statement_whose_client_is_gone_is_rolled_back_with_its_transaction() {
     let gate = Arc::new(Gate::default());
     let client = ClientOptions { hook: Some(gate.clone()), ..ClientOptions::default() };
-    let lost =
-        Client::with_options(testkit::unique_db("gw_lost"), GatewayOptions { client, ..GatewayOptions::default() })
-            .await;
+    let lost = Client::with_options(
+        local_mongod::unique_db("gw_lost"),
+        GatewayOptions { client, ..GatewayOptions::default() },
+    )
+    .await;
     let rival = Client::with_database(lost.db.clone()).await;
     rival.ok(doc! {"insert": "c", "documents": [{"_id": 1}, {"_id": 2}]}).await;
     let session = Session::new();
@@ -122,8 +124,8 @@ async fn until_runs(server: &mongodb::Client, comment: &str, wanted: bool) {
 #[tokio::test]
 async fn the_server_does_not_go_on_reading_for_lost_connections() {
     let (_gateway, address) = gateway(Limits::default()).await;
-    let server = testkit::shared_standalone().await.unwrap().client().await.unwrap();
-    let db = testkit::unique_db("gw_gone");
+    let server = local_mongod::shared_standalone().await.unwrap().client().await.unwrap();
+    let db = local_mongod::unique_db("gw_gone");
     let documents: Vec<Document> = (0..2_000).map(|x| doc! {"x": x}).collect();
     server.database(&db).collection("c").insert_many(documents).await.unwrap();
     for mut command in slow_reads() {
@@ -131,7 +133,7 @@ async fn the_server_does_not_go_on_reading_for_lost_connections() {
             if in_transaction && command.contains_key("count") {
                 continue;
             }
-            let comment = testkit::unique_db("comment");
+            let comment = local_mongod::unique_db("comment");
             command.insert("comment", &comment);
             let mut sent = if in_transaction { Session::new().first(command.clone()) } else { command.clone() };
             sent.insert("$db", &db);

@@ -39,7 +39,7 @@ async fn patient(db: String, wait: Duration) -> Client {
 }
 
 async fn impatient(test: &str) -> Client {
-    patient(testkit::unique_db(test), Duration::from_millis(20)).await
+    patient(local_mongod::unique_db(test), Duration::from_millis(20)).await
 }
 
 /// Number of writes that the server gets for a command, by their names.
@@ -192,7 +192,7 @@ async fn inserts_beside_duplicates_and_one_that_waits_to_be_inserted() {
 #[tokio::test]
 async fn statements_about_one_document_keep_their_order() {
     for ordered in [true, false] {
-        let db = testkit::unique_db("many_order");
+        let db = local_mongod::unique_db("many_order");
         let client = patient(db.clone(), Duration::from_secs(60)).await;
         let rival = Client::with_database(db).await;
         let holder = Session::new();
@@ -221,7 +221,7 @@ async fn until(client: &Client, id: i32, n: i32) {
 /// done are not done again.
 #[tokio::test]
 async fn a_command_that_is_stopped_in_the_middle_is_not_done_again() {
-    let db = testkit::unique_db("many_stopped");
+    let db = local_mongod::unique_db("many_stopped");
     let client = patient(db.clone(), Duration::from_secs(60)).await;
     let rival = Client::with_database(db).await;
     let (holder, session) = (Session::new(), Session::new());
@@ -254,7 +254,7 @@ async fn until_sent(client: &Client, count: u64) {
 #[tokio::test]
 async fn a_command_that_was_not_answered_is_not_sent_again() {
     for is_server_killed in [false, true] {
-        let server = testkit::Server::standalone().await.unwrap();
+        let server = local_mongod::Server::standalone().await.unwrap();
         let client = Client::in_front_of(server.uri(), "many_lost".to_owned(), GatewayOptions::default()).await;
         let session = Session::new();
         client.ok(inserts(1..=10, true)).await;
@@ -288,7 +288,7 @@ async fn a_command_that_was_not_answered_is_not_sent_again() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn increases_beside_transactions_add_up() {
     const ROUNDS: i32 = 15;
-    let db = testkit::unique_db("many_sums");
+    let db = local_mongod::unique_db("many_sums");
     let gateways = [
         Arc::new(patient(db.clone(), Duration::from_millis(50)).await),
         Arc::new(patient(db, Duration::from_millis(50)).await),

@@ -49,7 +49,7 @@ fn limited() -> Limits {
 #[tokio::test]
 async fn requests_over_the_limit_are_refused_and_the_connection_stays() {
     let (_gateway, address) = gateway(limited()).await;
-    let db = testkit::unique_db("gw_memory");
+    let db = local_mongod::unique_db("gw_memory");
     let mut raw = Raw::connect(address).await;
     assert_eq!(code(raw.ask(insert(&db, 1, LIMIT_BYTES / 2)).await), Some(0));
     for _ in 0..3 {
@@ -70,10 +70,10 @@ async fn requests_over_the_limit_are_refused_and_the_connection_stays() {
 
 #[tokio::test]
 async fn what_others_hold_counts_and_is_given_back_with_them() {
-    let server = testkit::shared_standalone().await.unwrap();
+    let server = local_mongod::shared_standalone().await.unwrap();
     let (gateway, metrics) = with_metrics(&server.uri(), limited()).await;
     let address = gateway.address().unwrap();
-    let db = testkit::unique_db("gw_memory_others");
+    let db = local_mongod::unique_db("gw_memory_others");
     let large_bytes = LIMIT_BYTES * 3 / 4;
     let mut large = message(&insert(&db, 1, large_bytes), 0);
     let last = large.pop().unwrap();
@@ -93,7 +93,7 @@ async fn what_others_hold_counts_and_is_given_back_with_them() {
 #[tokio::test]
 async fn answers_over_the_limit_are_refused() {
     let (_gateway, address) = gateway(limited()).await;
-    let db = testkit::unique_db("gw_memory_answer");
+    let db = local_mongod::unique_db("gw_memory_answer");
     let mut raw = Raw::connect(address).await;
     for id in 0..4 {
         assert_eq!(code(raw.ask(insert(&db, id, LIMIT_BYTES / 2)).await), Some(0));

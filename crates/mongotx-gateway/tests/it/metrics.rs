@@ -24,9 +24,9 @@ async fn run_command(gateway: &Gateway, db: &str, mut command: Document) -> Docu
 
 #[tokio::test]
 async fn transactions_and_commands_are_counted_by_how_they_end() {
-    let server = testkit::shared_standalone().await.unwrap();
+    let server = local_mongod::shared_standalone().await.unwrap();
     let (gateway, address) = with_metrics(&server.uri(), Limits::default()).await;
-    let db = testkit::unique_db("gw_metrics");
+    let db = local_mongod::unique_db("gw_metrics");
     let insert = |id: i32| doc! {"insert": "c", "documents": [{"_id": id}]};
     let (one, two, three) = (Session::new(), Session::new(), Session::new());
     assert_eq!(code(&run_command(&gateway, &db, one.first(insert(1))).await), 0);
@@ -79,7 +79,7 @@ async fn transactions_and_commands_are_counted_by_how_they_end() {
 
 #[tokio::test]
 async fn what_clients_send_makes_no_new_labels() {
-    let server = testkit::shared_standalone().await.unwrap();
+    let server = local_mongod::shared_standalone().await.unwrap();
     let (gateway, address) = with_metrics(&server.uri(), Limits::default()).await;
     for n in 0..50 {
         run_command(&gateway, "admin", doc! {format!("noSuchThing{n}"): 1}).await;
@@ -91,7 +91,7 @@ async fn what_clients_send_makes_no_new_labels() {
 
 #[tokio::test]
 async fn health_is_the_servers() {
-    let server = testkit::Server::standalone().await.unwrap();
+    let server = local_mongod::Server::standalone().await.unwrap();
     let (_gateway, address) = with_metrics(&server.uri(), Limits::default()).await;
     // The gateway waits two seconds for the server; on a machine that stalls for longer, the
     // request is repeated.
@@ -107,7 +107,7 @@ async fn health_is_the_servers() {
 
 #[tokio::test]
 async fn who_asks_slowly_or_nonsense_delays_no_other() {
-    let server = testkit::shared_standalone().await.unwrap();
+    let server = local_mongod::shared_standalone().await.unwrap();
     let (gateway, address) = with_metrics(&server.uri(), Limits::default()).await;
     let mut silent = Vec::new();
     for _ in 0..16 {

@@ -13,7 +13,7 @@ use mongotx_gateway::{Limits, Request};
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn wrong_values_are_answered() {
     let (gateway, _) = gateway(Limits::default()).await;
-    let database = testkit::unique_db("gw_mistyped");
+    let database = local_mongod::unique_db("gw_mistyped");
     let connection = gateway.connect();
     let mut asked = 0;
     for command in commands() {

@@ -32,9 +32,9 @@ struct Bank {
 
 impl Bank {
     async fn start(test: &str) -> Self {
-        let server = testkit::shared_standalone().await.unwrap();
+        let server = local_mongod::shared_standalone().await.unwrap();
         let options = common::options(&server.uri(), Limits::default());
-        let (db, mut gateways, mut drivers) = (testkit::unique_db(test), Vec::new(), Vec::new());
+        let (db, mut gateways, mut drivers) = (local_mongod::unique_db(test), Vec::new(), Vec::new());
         for _ in 0..2 {
             let gateway = Gateway::start(GatewayOptions { ..options.clone() }).await.unwrap();
             let driver = common::driver(gateway.address().unwrap(), "").await;

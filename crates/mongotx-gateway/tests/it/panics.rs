@@ -23,12 +23,12 @@ struct Stage {
 
 impl Stage {
     async fn set_up(test_commands: bool) -> Self {
-        let server = testkit::shared_standalone().await.unwrap();
+        let server = local_mongod::shared_standalone().await.unwrap();
         let options = GatewayOptions { test_commands, ..options(&server.uri(), Limits::default()) };
         let gateway = Gateway::start(options).await.unwrap();
         let address = gateway.address().unwrap();
         let (one, other) = (Raw::connect(address).await, Raw::connect(address).await);
-        Self { gateway, db: testkit::unique_db("gw_panics"), one, other }
+        Self { gateway, db: local_mongod::unique_db("gw_panics"), one, other }
     }
 
     /// Sends a command on the first connection.

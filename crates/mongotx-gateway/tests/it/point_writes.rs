@@ -79,7 +79,7 @@ async fn documents_that_somebody_holds_are_in_the_way_of_both() {
         },
         ..mongotx_gateway::GatewayOptions::default()
     };
-    let gateway = Client::with_options(testkit::unique_db("point_held"), options).await;
+    let gateway = Client::with_options(local_mongod::unique_db("point_held"), options).await;
     let holder = Session::new();
     for coll in ["short", "long"] {
         gateway.ok(doc! {"insert": coll, "documents": [{"_id": 1, "n": 1}]}).await;

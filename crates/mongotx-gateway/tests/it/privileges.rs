@@ -89,7 +89,7 @@ async fn everybody(gateway: &Gateway) -> HashMap<&'static str, User<'_>> {
 
 #[tokio::test]
 async fn roles_allow_what_they_are_for_and_nothing_else() {
-    let (db, other) = (testkit::unique_db("gw_role"), testkit::unique_db("gw_role_other"));
+    let (db, other) = (local_mongod::unique_db("gw_role"), local_mongod::unique_db("gw_role_other"));
     let gateway = start(&db).await;
     let users = everybody(&gateway).await;
     users["root"].run_command(&db, doc! {"insert": "c", "documents": [{"a": 1}]}).await;
@@ -110,7 +110,7 @@ async fn roles_allow_what_they_are_for_and_nothing_else() {
 
 #[tokio::test]
 async fn a_field_that_is_there_twice_is_refused() {
-    let db = testkit::unique_db("gw_role_twice");
+    let db = local_mongod::unique_db("gw_role_twice");
     let gateway = start(&db).await;
     let reader = User::log_in(&gateway, "reader").await;
     let twice = [("find", "c"), ("find", "system.users"), ("$db", &db)];
@@ -121,7 +121,7 @@ async fn a_field_that_is_there_twice_is_refused() {
 
 #[tokio::test]
 async fn what_is_about_the_server_is_for_root() {
-    let db = testkit::unique_db("gw_role_server");
+    let db = local_mongod::unique_db("gw_role_server");
     let gateway = start(&db).await;
     let users = everybody(&gateway).await;
     for command in [
@@ -144,7 +144,7 @@ async fn what_is_about_the_server_is_for_root() {
 
 #[tokio::test]
 async fn roles_for_all_databases_allow_what_they_are_for() {
-    let db = testkit::unique_db("gw_role_any");
+    let db = local_mongod::unique_db("gw_role_any");
     let owner = format!("dbOwner:{db}");
     let all = [
         ("reader", "readAnyDatabase"),
@@ -180,7 +180,7 @@ async fn roles_for_all_databases_allow_what_they_are_for() {
         }
     }
     // Neither the server's own databases nor MongoTx's.
-    let server = testkit::shared_standalone().await.unwrap();
+    let server = local_mongod::shared_standalone().await.unwrap();
     let (options, _folder) = with_users(options(&server.uri(), Limits::default()), &users);
     let own = options.client.tx_database.clone();
     let gateway = Gateway::start(options).await.unwrap();
@@ -194,7 +194,7 @@ async fn roles_for_all_databases_allow_what_they_are_for() {
 
 #[tokio::test]
 async fn databases_without_a_role_are_not_listed() {
-    let (db, other) = (testkit::unique_db("gw_role_list"), testkit::unique_db("gw_role_list_other"));
+    let (db, other) = (local_mongod::unique_db("gw_role_list"), local_mongod::unique_db("gw_role_list_other"));
     let gateway = start(&db).await;
     let users = everybody(&gateway).await;
     for db in [&db, &other] {
@@ -213,7 +213,7 @@ async fn databases_without_a_role_are_not_listed() {
 
 #[tokio::test]
 async fn sessions_and_cursors_of_one_user_are_nothing_to_another() {
-    let db = testkit::unique_db("gw_role_session");
+    let db = local_mongod::unique_db("gw_role_session");
     let gateway = start(&db).await;
     let users = everybody(&gateway).await;
     let (root, reader, writer) = (&users["root"], &users["reader"], &users["writer"]);
@@ -253,7 +253,7 @@ async fn sessions_and_cursors_of_one_user_are_nothing_to_another() {
 
 #[tokio::test]
 async fn root_ends_the_sessions_of_one_user() {
-    let db = testkit::unique_db("gw_role_kill");
+    let db = local_mongod::unique_db("gw_role_kill");
     let gateway = start(&db).await;
     let users = everybody(&gateway).await;
     let (root, writer) = (&users["root"], &users["writer"]);

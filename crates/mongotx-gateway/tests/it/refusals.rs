@@ -75,7 +75,7 @@ fn commands() -> Vec<Document> {
 #[tokio::test]
 async fn refusals_have_the_servers_codes() {
     let (_gateway, address) = gateway(Limits::default()).await;
-    let server = testkit::shared_standalone().await.unwrap();
+    let server = local_mongod::shared_standalone().await.unwrap();
     let direct = SocketAddr::from(([127, 0, 0, 1], server.port()));
     let single = commands().into_iter().map(|command| (command.to_string(), vec![message(&command, 0)]));
     let hello = message(&client("a", doc! {}), 0);

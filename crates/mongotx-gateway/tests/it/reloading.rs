@@ -27,7 +27,7 @@ fn change(file: &Path, user: &str, roles: Option<Vec<Role>>) {
 }
 
 async fn started() -> (Gateway, GatewayOptions, tempfile::TempDir) {
-    let server = testkit::shared_standalone().await.unwrap();
+    let server = local_mongod::shared_standalone().await.unwrap();
     let users = [("ann@admin", "root"), ("bob@admin", "root"), ("carl@admin", "root")];
     let (options, folder) = with_users(options(&server.uri(), Limits::default()), &users);
     (Gateway::start(options.clone()).await.unwrap(), options, folder)
@@ -37,7 +37,7 @@ async fn started() -> (Gateway, GatewayOptions, tempfile::TempDir) {
 async fn what_changed_and_removed_users_have_open_ends() {
     let (gateway, options, _folder) = started().await;
     let file = options.users.clone().unwrap();
-    let db = testkit::unique_db("reload");
+    let db = local_mongod::unique_db("reload");
     let all = [
         User::log_in(&gateway, "ann").await,
         User::log_in(&gateway, "bob").await,
@@ -114,7 +114,7 @@ async fn passwords_are_changed_and_old_ones_are_good_for_nothing() {
 
 #[tokio::test]
 async fn limits_are_changed_while_the_gateway_runs() {
-    let server = testkit::shared_standalone().await.unwrap();
+    let server = local_mongod::shared_standalone().await.unwrap();
     let (gateway, metrics) = with_metrics(&server.uri(), Limits::default()).await;
     let address = gateway.address().unwrap();
     let mut first = Raw::connect(address).await;
@@ -128,7 +128,7 @@ async fn limits_are_changed_while_the_gateway_runs() {
     // Connections that are there stay; no further one comes in.
     let mut second = Raw::connect(address).await;
     assert!(second.is_closed().await);
-    let db = testkit::unique_db("tuned");
+    let db = local_mongod::unique_db("tuned");
     let documents: Vec<_> = (0..10).map(|id| doc! {"_id": id}).collect();
     assert!(is_ok(&first.ask(doc! {"insert": "c", "documents": documents, "$db": &db}).await.unwrap()));
     let find = doc! {"find": "c", "batchSize": 2, "$db": &db};
@@ -143,12 +143,12 @@ async fn limits_are_changed_while_the_gateway_runs() {
 /// A transaction that was open for too long: which option says so.
 #[tokio::test]
 async fn limits_that_end_a_transaction_are_named() {
-    let server = testkit::shared_standalone().await.unwrap();
+    let server = local_mongod::shared_standalone().await.unwrap();
     let mut options = options(&server.uri(), Limits::default());
     options.client.max_documents = 2;
     let gateway = Gateway::start(options).await.unwrap();
     let mut client = Raw::connect(gateway.address().unwrap()).await;
-    let db = testkit::unique_db("named_limits");
+    let db = local_mongod::unique_db("named_limits");
     let message = |reply: bson::Document| reply.to_string();
     let mut insert = Session::new().first(doc! {"insert": "c", "documents": [{}, {}, {}]});
     insert.insert("$db", &db);

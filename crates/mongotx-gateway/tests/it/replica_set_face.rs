@@ -17,7 +17,7 @@ fn face(name: &str, advertise: Option<&str>) -> Option<ReplicaSetFace> {
 }
 
 async fn start(replica_set: Option<ReplicaSetFace>) -> Result<Gateway, StartError> {
-    let server = testkit::shared_standalone().await.unwrap();
+    let server = local_mongod::shared_standalone().await.unwrap();
     Gateway::start(GatewayOptions { replica_set, ..options(&server.uri(), Limits::default()) }).await
 }
 
@@ -28,7 +28,7 @@ async fn the_driver_finds_it_by_its_name_and_has_transactions() {
     let client = driver(address, "replicaSet=rs0&").await;
     let hello = soon(client.database("admin").run_command(doc! {"hello": 1})).await.unwrap();
     assert_eq!(hello.get_str("me").unwrap(), address.to_string());
-    let database = client.database(&testkit::unique_db("gw_face"));
+    let database = client.database(&local_mongod::unique_db("gw_face"));
     let coll = database.collection::<Document>("c");
     soon(coll.insert_many([doc! {"_id": 1, "n": 1}, doc! {"_id": 2, "n": 1}])).await.unwrap();
     let mut session = soon(client.start_session()).await.unwrap();
@@ -97,7 +97,7 @@ async fn names_and_addresses_that_no_driver_could_use_are_refused() {
 /// transaction, and it must not be run again.
 #[tokio::test]
 async fn a_commit_that_comes_to_another_gateway_may_have_been_made() {
-    let (db, session) = (testkit::unique_db("gw_face_commit"), Session::new());
+    let (db, session) = (local_mongod::unique_db("gw_face_commit"), Session::new());
     let statement = session.first(doc! {"insert": "c", "documents": [{"_id": 1}]});
     for (replica_set, label) in
         [(face("rs0", None), "UnknownTransactionCommitResult"), (None, "TransientTransactionError")]
@@ -122,7 +122,7 @@ struct Member {
 impl Member {
     /// Starts a member in front of the shared server, with this database for its records.
     async fn join(set: &str, tx_database: &str) -> Self {
-        let server = testkit::shared_standalone().await.unwrap();
+        let server = local_mongod::shared_standalone().await.unwrap();
         // The port is known before the gateway listens there: another process may take it in
         // between.
         for _ in 0..20 {
@@ -169,7 +169,7 @@ async fn until_primary(member: &Member, of: usize) -> Document {
 
 #[tokio::test]
 async fn gateways_that_advertise_themselves_are_members_of_one_set() {
-    let (records, set) = (testkit::unique_db("gw_members"), "several");
+    let (records, set) = (local_mongod::unique_db("gw_members"), "several");
     let first = Member::join(set, &records).await;
     let second = Member::join(set, &records).await;
     let (one, other) = (first.hello().await, second.hello().await);
@@ -182,14 +182,14 @@ async fn gateways_that_advertise_themselves_are_members_of_one_set() {
     }
     // With another name, or another database of records, it is another set.
     assert!(is_primary(&Member::join("other", &records).await.hello().await));
-    assert!(is_primary(&Member::join(set, &testkit::unique_db("gw_members")).await.hello().await));
+    assert!(is_primary(&Member::join(set, &local_mongod::unique_db("gw_members")).await.hello().await));
 }
 
 /// Ended as it should be, a primary is replaced at once; lost, when it has been silent for a while.
 #[tokio::test]
 async fn drivers_go_on_at_another_member_when_the_primary_is_gone() {
     for ends_well in [true, false] {
-        let (records, db) = (testkit::unique_db("gw_failover"), testkit::unique_db("gw_failover"));
+        let (records, db) = (local_mongod::unique_db("gw_failover"), local_mongod::unique_db("gw_failover"));
         let first = Member::join("rs0", &records).await;
         let second = Member::join("rs0", &records).await;
         // Drivers forget whom the primary does not know.

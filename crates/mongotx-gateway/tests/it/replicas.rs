@@ -14,9 +14,9 @@ use std::{
 use bson::{Document, doc};
 use common::commands::{Client, Session, code, documents, has_label, is_ok};
 use futures_util::future::BoxFuture;
+use local_mongod::{ReplicaSet, Server};
 use mongotx::{ClientOptions, Outcome, Step, StepHook, TxId};
 use mongotx_gateway::GatewayOptions;
-use testkit::{ReplicaSet, Server};
 use tokio::sync::Semaphore;
 
 /// Longest time that a test waits for anything.
@@ -74,8 +74,12 @@ impl StepHook for Gate {
 async fn in_front_of(set: &ReplicaSet, hook: Option<Arc<dyn StepHook>>) -> Client {
     let client = ClientOptions { hook, sweep: false, lease: Duration::from_secs(120), ..ClientOptions::default() };
     let uri = format!("{}&serverSelectionTimeoutMS=8000", set.uri());
-    Client::in_front_of(uri, testkit::unique_db("gw_replicas"), GatewayOptions { client, ..GatewayOptions::default() })
-        .await
+    Client::in_front_of(
+        uri,
+        local_mongod::unique_db("gw_replicas"),
+        GatewayOptions { client, ..GatewayOptions::default() },
+    )
+    .await
 }
 
 async fn roles(set: &ReplicaSet) -> (&Server, &Server) {

@@ -22,8 +22,8 @@ impl Place {
     async fn filled() -> Self {
         let (gateway, address) = gateway(Limits::default()).await;
         let client = driver(address, "").await;
-        let plain = testkit::shared_standalone().await.unwrap().client().await.unwrap();
-        let plain = plain.database(&testkit::unique_db("gw_reserved"));
+        let plain = local_mongod::shared_standalone().await.unwrap().client().await.unwrap();
+        let plain = plain.database(&local_mongod::unique_db("gw_reserved"));
         let through = client.database(plain.name());
         through.run_command(doc! {"create": "capped", "capped": true, "size": 65536}).await.unwrap();
         for coll in ["c", "capped"] {

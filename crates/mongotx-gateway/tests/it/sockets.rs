@@ -218,7 +218,7 @@ async fn unix_socket_is_served_and_cleaned_up() {
     let path = folder.path().join("mongotx.sock");
     // A socket as a killed process leaves it.
     drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
-    let server = testkit::shared_standalone().await.unwrap();
+    let server = local_mongod::shared_standalone().await.unwrap();
     let mut options = common::options(&server.uri(), Limits::default());
     options.listen = None;
     options.unix = Some(path.clone());

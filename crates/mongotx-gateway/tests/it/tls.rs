@@ -49,7 +49,7 @@ impl Authority {
 }
 
 async fn encrypted(tls: Tls, limits: Limits) -> (Gateway, SocketAddr) {
-    let server = testkit::shared_standalone().await.unwrap();
+    let server = local_mongod::shared_standalone().await.unwrap();
     let mut options = options(&server.uri(), limits);
     options.tls = Some(tls);
     let gateway = Gateway::start(options).await.unwrap();
@@ -104,7 +104,7 @@ async fn large_messages_arrive_both_ways() {
     let tls = Tls { certificate: authority.signed("localhost"), key: None, client_ca: None };
     let (_gateway, address) = encrypted(tls, Limits::default()).await;
     let client = mongodb::Client::with_uri_str(uri(address, &authority.ca(), "")).await.unwrap();
-    let collection = client.database(&testkit::unique_db("gw_tls")).collection::<bson::Document>("c");
+    let collection = client.database(&local_mongod::unique_db("gw_tls")).collection::<bson::Document>("c");
     soon(collection.insert_many((0..15).map(|id| doc! {"_id": id, "text": "x".repeat(EACH)}))).await.unwrap();
     for _ in 0..3 {
         let mut cursor = soon(collection.find(doc! {})).await.unwrap();
@@ -130,7 +130,7 @@ async fn clients_have_to_show_a_certificate_where_it_is_asked_for() {
 
 #[tokio::test]
 async fn files_that_cannot_be_used_are_named() {
-    let server = testkit::shared_standalone().await.unwrap();
+    let server = local_mongod::shared_standalone().await.unwrap();
     let authority = Authority::new();
     let good = authority.signed("localhost");
     let other = authority.signed("other");

@@ -128,8 +128,8 @@ async fn several_statements_of_a_command_are_answered_as_one_by_one() {
 
 #[tokio::test]
 async fn updates_and_removals_of_a_command_are_one_command_each_for_the_server() {
-    let server = testkit::Server::standalone().await.unwrap();
-    let client = Client::in_front_of(server.uri(), testkit::unique_db("gw_ten"), GatewayOptions::default()).await;
+    let server = local_mongod::Server::standalone().await.unwrap();
+    let client = Client::in_front_of(server.uri(), local_mongod::unique_db("gw_ten"), GatewayOptions::default()).await;
     let documents = || (1..=10).map(|id| doc! {"_id": id, "a": 1});
     client.ok(doc! {"insert": "c", "documents": documents().collect::<Vec<_>>()}).await;
     // A query has what was inserted finished.
@@ -232,7 +232,7 @@ async fn killing_all_sessions_from_within_one_reaches_the_others() {
 #[tokio::test]
 async fn a_transaction_that_is_left_open_is_rolled_back_when_its_time_is_over() {
     let limits = SessionLimits { transaction_lifetime: Duration::from_millis(1), ..SessionLimits::default() };
-    let client = Client::with_limits(testkit::unique_db("gw_lifetime"), limits).await;
+    let client = Client::with_limits(local_mongod::unique_db("gw_lifetime"), limits).await;
     client.ok(doc! {"insert": "c", "documents": [{"_id": 1}]}).await;
     let session = Session::new();
     // The transaction may be over before it has written anything.
@@ -252,7 +252,7 @@ async fn a_transaction_may_pause_for_as_long_as_it_may_live() {
     let limits = SessionLimits { transaction_lifetime: Duration::from_secs(3_600), ..SessionLimits::default() };
     let library = ClientOptions { idle_limit: Duration::from_millis(100), ..ClientOptions::default() };
     let options = GatewayOptions { sessions: limits, client: library, ..GatewayOptions::default() };
-    let client = Client::with_options(testkit::unique_db("gw_pause"), options).await;
+    let client = Client::with_options(local_mongod::unique_db("gw_pause"), options).await;
     let session = Session::new();
     client.ok(session.first(insert(1))).await;
     tokio::time::sleep(Duration::from_millis(500)).await;
@@ -269,7 +269,7 @@ async fn what_is_open_when_the_gateway_ends_is_rolled_back() {
     let session = Session::new();
     client.ok(session.first(doc! {"delete": "c", "deletes": [{"q": {"_id": 1}, "limit": 1}]})).await;
     common::soon(client.shutdown()).await.unwrap();
-    let stored = testkit::shared_standalone().await.unwrap().client().await.unwrap();
+    let stored = local_mongod::shared_standalone().await.unwrap().client().await.unwrap();
     let stored = stored.database(&db).collection::<Document>("c").find_one(doc! {}).await.unwrap();
     assert_eq!(stored, Some(doc! {"_id": 1}));
 }

@@ -58,7 +58,7 @@ fn index() -> Document {
 async fn quiet(test: &str, is_unique: bool) -> Client {
     let client = ClientOptions { sweep: false, lease: Duration::from_secs(600), ..GatewayOptions::default().client };
     let options = GatewayOptions { client, ..GatewayOptions::default() };
-    let client = Client::with_options(testkit::unique_db(test), options).await;
+    let client = Client::with_options(local_mongod::unique_db(test), options).await;
     if is_unique {
         client.ok(index()).await;
     }
@@ -236,7 +236,7 @@ async fn keys(client: &Client) -> Vec<(i32, i32)> {
 #[tokio::test]
 async fn a_document_that_is_held_stops_the_command_there() {
     for ordered in [true, false] {
-        let client = patient(testkit::unique_db("unique_held"), Duration::from_millis(20)).await;
+        let client = patient(local_mongod::unique_db("unique_held"), Duration::from_millis(20)).await;
         client.ok(index()).await;
         client.ok(documents()).await;
         let (holder, session) = (Session::new(), Session::new());
@@ -259,7 +259,7 @@ async fn a_document_that_is_held_stops_the_command_there() {
 /// a retry makes none of them again.
 #[tokio::test]
 async fn a_command_that_was_not_answered_is_made_as_a_whole_or_not_at_all() {
-    let server = testkit::Server::standalone().await.unwrap();
+    let server = local_mongod::Server::standalone().await.unwrap();
     let client = Client::in_front_of(server.uri(), "unique_lost".to_owned(), GatewayOptions::default()).await;
     client.ok(index()).await;
     client.ok(documents()).await;
@@ -290,7 +290,7 @@ async fn a_command_that_was_not_answered_is_made_as_a_whole_or_not_at_all() {
 async fn gateways_that_upsert_the_same_keys_make_each_once() {
     const ROUNDS: i32 = 12;
     const KEYS: i32 = 15;
-    let db = testkit::unique_db("unique_sums");
+    let db = local_mongod::unique_db("unique_sums");
     let wait = Duration::from_secs(5);
     let gateways = [Arc::new(patient(db.clone(), wait).await), Arc::new(patient(db, wait).await)];
     gateways[0].ok(index()).await;

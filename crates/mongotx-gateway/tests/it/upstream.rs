@@ -21,7 +21,7 @@ fn build_info() -> Document {
 
 #[tokio::test]
 async fn replica_set_is_reached_through_the_driver() {
-    let server = testkit::shared_replica_set().await.unwrap();
+    let server = local_mongod::shared_replica_set().await.unwrap();
     let gateway = Gateway::start(options(&server.uri(), Limits::default())).await.unwrap();
     let through = driver(gateway.address().unwrap(), "").await;
     let direct = server.client().await.unwrap();
@@ -58,7 +58,7 @@ fn assert_refused(answer: &Document) {
 
 #[tokio::test]
 async fn connections_to_the_server_are_limited_and_come_back_when_clients_leave() {
-    let server = testkit::Server::standalone().await.unwrap();
+    let server = local_mongod::Server::standalone().await.unwrap();
     let limits = Limits { upstream: 1, upstream_wait: Duration::from_millis(50), ..Limits::default() };
     let (gateway, metrics) = with_metrics(&server.uri(), limits).await;
     let address = gateway.address().unwrap();

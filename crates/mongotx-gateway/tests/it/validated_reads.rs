@@ -93,7 +93,7 @@ async fn what_is_fetched_later_is_of_the_same_moment() {
 #[tokio::test]
 async fn a_forgotten_cursor_ends_even_where_the_client_wants_no_time_out() {
     let limits = SessionLimits { cursor_timeout: Duration::from_millis(1), ..SessionLimits::default() };
-    let client = Client::with_limits(testkit::unique_db("gw_validated_forgotten"), limits).await;
+    let client = Client::with_limits(local_mongod::unique_db("gw_validated_forgotten"), limits).await;
     with_documents(&client, 10).await;
     let mut find = sorted(2);
     find.insert("noCursorTimeout", true);
@@ -124,7 +124,7 @@ async fn a_killed_cursor_of_a_validated_read_is_gone() {
 async fn answers_over_the_limits_are_refused_by_their_names() {
     let limits =
         SessionLimits { validated_read_documents: 20, validated_read_bytes: 1_000, ..SessionLimits::default() };
-    let client = Client::with_limits(testkit::unique_db("gw_validated_limits"), limits).await;
+    let client = Client::with_limits(local_mongod::unique_db("gw_validated_limits"), limits).await;
     with_documents(&client, 21).await;
     client.ok(doc! {"insert": "c", "documents": [{"_id": 100, "v": "x".repeat(1_000)}]}).await;
     for level in LEVELS {
@@ -151,7 +151,7 @@ async fn what_waits_in_cursors_leaves_half_of_the_memory_to_others() {
     const LIMIT_BYTES: usize = 1024 * 1024;
     let limits = Limits { memory_bytes: LIMIT_BYTES, ..Limits::default() };
     let client = Client::with_options(
-        testkit::unique_db("gw_validated_memory"),
+        local_mongod::unique_db("gw_validated_memory"),
         GatewayOptions { limits, ..GatewayOptions::default() },
     )
     .await;
@@ -222,7 +222,7 @@ async fn where_the_levels_cannot_be_had_the_refusal_says_why() {
     let client =
         ClientOptions { layout: Layout::Published, isolation: Isolation::ReadCommitted, ..ClientOptions::default() };
     let client = Client::with_options(
-        testkit::unique_db("gw_validated_layout"),
+        local_mongod::unique_db("gw_validated_layout"),
         GatewayOptions { client, ..GatewayOptions::default() },
     )
     .await;
@@ -270,7 +270,7 @@ async fn a_linearizable_read_passes_by_a_rival_that_is_not_decided() {
 async fn a_snapshot_session_reads_once_and_the_second_read_is_refused_by_name() {
     let (_gateway, address) = gateway(Limits::default()).await;
     let client = driver(address, "").await;
-    let collection = client.database(&testkit::unique_db("gw_snapshot_session")).collection::<Document>("c");
+    let collection = client.database(&local_mongod::unique_db("gw_snapshot_session")).collection::<Document>("c");
     collection.insert_many((0..5).map(|n| doc! {"_id": n})).await.unwrap();
     for first in ["find", "aggregate", "distinct"] {
         let options = SessionOptions::builder().snapshot(true).build();

@@ -23,7 +23,7 @@ fn with_page(options: GatewayOptions) -> GatewayOptions {
 }
 
 async fn start() -> (Gateway, Page) {
-    let server = testkit::shared_standalone().await.unwrap();
+    let server = local_mongod::shared_standalone().await.unwrap();
     let gateway = Gateway::start(with_page(options(&server.uri(), Limits::default()))).await.unwrap();
     let page = Page::of(&gateway);
     (gateway, page)
@@ -146,7 +146,7 @@ async fn the_page_needs_nothing_from_elsewhere_and_no_other_page_may_use_it() {
 async fn what_is_in_flight_is_shown_and_rolled_back_by_a_button() {
     let (gateway, page) = start().await;
     let client = driver(gateway.address().unwrap(), "appName=%3Cshop%3E&").await;
-    let collection = client.database(&testkit::unique_db("gw_web")).collection::<Document>("c");
+    let collection = client.database(&local_mongod::unique_db("gw_web")).collection::<Document>("c");
     let mut session = client.start_session().await.unwrap();
     session.start_transaction().await.unwrap();
     collection.insert_one(doc! {"_id": 1, "name": "a secret"}).session(&mut session).await.unwrap();
@@ -204,7 +204,7 @@ async fn what_is_in_flight_is_shown_and_rolled_back_by_a_button() {
 async fn a_command_that_runs_is_ended_by_a_button() {
     let (gateway, page) = start().await;
     let client = driver(gateway.address().unwrap(), "").await;
-    let collection = client.database(&testkit::unique_db("gw_web_end")).collection::<Document>("c");
+    let collection = client.database(&local_mongod::unique_db("gw_web_end")).collection::<Document>("c");
     collection.insert_one(doc! {"_id": 1}).await.unwrap();
     let endless = doc! {"$where": "while (true) {}"};
     let running = tokio::spawn({
@@ -231,13 +231,13 @@ async fn a_command_that_runs_is_ended_by_a_button() {
 
 #[tokio::test]
 async fn what_a_dead_client_has_left_is_shown_and_repaired_by_a_button() {
-    let server = testkit::shared_standalone().await.unwrap();
+    let server = local_mongod::shared_standalone().await.unwrap();
     let made = with_page(options(&server.uri(), Limits::default()));
     let records = made.client.tx_database.clone();
     let gateway = Gateway::start(made).await.unwrap();
     let page = Page::of(&gateway);
     let stored = mongodb::Client::with_uri_str(server.uri()).await.unwrap();
-    let collection = stored.database(&testkit::unique_db("gw_web_dead")).collection::<Document>("c");
+    let collection = stored.database(&local_mongod::unique_db("gw_web_dead")).collection::<Document>("c");
     let dead = ObjectId::new();
     let held = doc! {"_id": 1, "n": 1, "_xTxId": {"c": dead, "n": 1_i64}, "_unsafe": {"_id": 1, "n": 2}};
     collection.insert_one(held).await.unwrap();
@@ -269,7 +269,7 @@ async fn what_a_dead_client_has_left_is_shown_and_repaired_by_a_button() {
 
 #[tokio::test]
 async fn users_log_in_monitors_look_and_only_root_acts() {
-    let server = testkit::shared_standalone().await.unwrap();
+    let server = local_mongod::shared_standalone().await.unwrap();
     let made = with_page(options(&server.uri(), Limits::default()));
     let all = [
         ("root@admin", "root"),
@@ -316,7 +316,7 @@ async fn users_log_in_monitors_look_and_only_root_acts() {
 
 #[tokio::test]
 async fn other_machines_see_it_only_encrypted_and_with_a_password() {
-    let server = testkit::shared_standalone().await.unwrap();
+    let server = local_mongod::shared_standalone().await.unwrap();
     let open = GatewayOptions { web: Some("0.0.0.0:0".parse().unwrap()), ..options(&server.uri(), Limits::default()) };
     let refused = Gateway::start(open.clone()).await.err().unwrap();
     assert!(matches!(refused, StartError::ExposedPage { .. }) && refused.to_string().contains("--users"), "{refused}");

@@ -48,13 +48,13 @@ async fn begin(client: &mongodb::Client) -> ClientSession {
 
 #[tokio::test]
 async fn who_waits_for_whom_is_shown_with_their_applications_and_queries() {
-    let server = testkit::shared_standalone().await.unwrap();
+    let server = local_mongod::shared_standalone().await.unwrap();
     let made = GatewayOptions { lock_wait: LOCK_WAIT, ..options(&server.uri(), Limits::default()) };
     let records = made.client.tx_database.clone();
     let gateway = Gateway::start(made).await.unwrap();
     let address = gateway.address().unwrap();
     let (first, second) = (driver(address, "appName=first&").await, driver(address, "appName=second&").await);
-    let name = testkit::unique_db("gw_who");
+    let name = local_mongod::unique_db("gw_who");
     let here = |client: &mongodb::Client| -> Collection<Document> { client.database(&name).collection("orders") };
     here(&first).insert_one(doc! {"_id": 1, "owner": "a secret"}).await.unwrap();
     let mut holds = begin(&first).await;
@@ -135,7 +135,7 @@ async fn the_stage_stands_where_the_server_lets_it_stand() {
 
 #[tokio::test]
 async fn users_end_their_own_commands_and_root_those_of_others() {
-    let name = testkit::unique_db("gw_who_kill");
+    let name = local_mongod::unique_db("gw_who_kill");
     let role = format!("readWrite:{name}");
     let (gateway, ..) = guarded(&[("root@admin", "root"), ("writer@admin", &role), ("other@admin", &role)]).await;
     let [root, writer, again, other] =

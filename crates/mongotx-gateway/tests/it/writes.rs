@@ -25,7 +25,7 @@ fn insert(database: &str, ids: std::ops::Range<i32>, flags: u32) -> Vec<u8> {
 #[tokio::test]
 async fn writes_without_an_answer_are_done_in_their_order() {
     let (_gateway, address) = gateway(Limits::default()).await;
-    let database = testkit::unique_db("gw_unacknowledged");
+    let database = local_mongod::unique_db("gw_unacknowledged");
     let mut raw = Raw::connect(address).await;
     for n in 0..5 {
         raw.send(&insert(&database, n * 10..n * 10 + 10, MORE_TO_COME)).await;
@@ -39,7 +39,7 @@ async fn writes_without_an_answer_are_done_in_their_order() {
 #[tokio::test]
 async fn documents_beside_the_body_are_written_in_every_form() {
     let (_gateway, address) = gateway(Limits::default()).await;
-    let database = testkit::unique_db("gw_sequences");
+    let database = local_mongod::unique_db("gw_sequences");
     let mut raw = Raw::connect(address).await;
     let forms = [None].into_iter().chain(Compressor::ALL.map(Some));
     for (n, compressor) in (0..).zip(forms) {
@@ -60,7 +60,7 @@ async fn large_batches_are_written_and_read_back() {
     let (_gateway, address) = gateway(Limits::default()).await;
     for more in ["", "compressors=zstd&"] {
         let client = driver(address, more).await;
-        let collection = client.database(&testkit::unique_db("gw_large")).collection::<Document>("c");
+        let collection = client.database(&local_mongod::unique_db("gw_large")).collection::<Document>("c");
         let documents = (0..20).map(|id| doc! {"_id": id, "text": "x".repeat(EACH)});
         soon(collection.insert_many(documents)).await.unwrap();
         let mut cursor = soon(collection.find(doc! {}).sort(doc! {"_id": 1})).await.unwrap();

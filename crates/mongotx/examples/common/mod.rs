@@ -7,7 +7,7 @@ use std::error::Error;
 pub(crate) struct Store {
     /// Connection string of the server.
     pub(crate) uri: String,
-    _started: Option<testkit::Server>,
+    _started: Option<local_mongod::Server>,
 }
 
 /// The server that the command line names, or a new one.
@@ -15,6 +15,6 @@ pub(crate) async fn store() -> Result<Store, Box<dyn Error>> {
     if let Some(uri) = std::env::args().nth(1) {
         return Ok(Store { uri, _started: None });
     }
-    let server = testkit::Server::standalone().await?;
+    let server = local_mongod::Server::standalone().await?;
     Ok(Store { uri: server.uri(), _started: Some(server) })
 }

@@ -27,7 +27,7 @@ use crate::{
 /// use bson::doc;
 /// use mongotx::{ChangeStreams, Client, ClientOptions};
 ///
-/// # let server = testkit::Server::standalone().await.expect("a mongod");
+/// # let server = local_mongod::Server::standalone().await.expect("a mongod");
 /// # let uri = &server.uri();
 /// let options = ClientOptions { change_streams: ChangeStreams::All, ..ClientOptions::default() };
 /// let client = Client::connect_with(uri, options).await?;
@@ -63,7 +63,7 @@ impl Changes<'_> {
     /// # use bson::doc;
     /// # #[tokio::main]
     /// # async fn main() -> mongotx::Result<()> {
-    /// # testkit::example!(client);
+    /// # local_mongod::example!(client);
     /// # let bank = client.database("bank");
     /// # let watched = doc! {"enabled": true};
     /// # bank.create_collection("accounts").option("changeStreamPreAndPostImages", watched).await?;
@@ -87,7 +87,7 @@ impl Changes<'_> {
     /// # use bson::doc;
     /// # #[tokio::main]
     /// # async fn main() -> mongotx::Result<()> {
-    /// # testkit::example!(client);
+    /// # local_mongod::example!(client);
     /// # let bank = client.database("bank");
     /// # let watched = doc! {"enabled": true};
     /// # bank.create_collection("accounts").option("changeStreamPreAndPostImages", watched).await?;
@@ -113,7 +113,7 @@ impl Changes<'_> {
     /// # use bson::doc;
     /// # #[tokio::main]
     /// # async fn main() -> mongotx::Result<()> {
-    /// # testkit::example!(client);
+    /// # local_mongod::example!(client);
     /// # let bank = client.database("bank");
     /// # let watched = doc! {"enabled": true};
     /// # bank.create_collection("accounts").option("changeStreamPreAndPostImages", watched).await?;
@@ -144,7 +144,7 @@ impl Changes<'_> {
     /// # use bson::doc;
     /// # #[tokio::main]
     /// # async fn main() -> mongotx::Result<()> {
-    /// # testkit::example!(client);
+    /// # local_mongod::example!(client);
     /// # let bank = client.database("bank");
     /// # let watched = doc! {"enabled": true};
     /// # bank.create_collection("accounts").option("changeStreamPreAndPostImages", watched).await?;
@@ -169,7 +169,7 @@ impl Changes<'_> {
     /// # use bson::doc;
     /// # #[tokio::main]
     /// # async fn main() -> mongotx::Result<()> {
-    /// # testkit::example!(client);
+    /// # local_mongod::example!(client);
     /// # let bank = client.database("bank");
     /// # let watched = doc! {"enabled": true};
     /// # bank.create_collection("accounts").option("changeStreamPreAndPostImages", watched).await?;
@@ -196,7 +196,7 @@ impl Client {
     /// ```
     /// # #[tokio::main]
     /// # async fn main() -> mongotx::Result<()> {
-    /// # testkit::example!(client);
+    /// # local_mongod::example!(client);
     /// let now = client.changes().now().await?;
     /// assert!(client.changes().after(now, 100).await?.is_empty());
     /// # Ok(()) }

@@ -98,7 +98,7 @@ impl Client {
     /// # use bson::doc;
     /// # #[tokio::main]
     /// # async fn main() -> mongotx::Result<()> {
-    /// # testkit::example!(client, accounts);
+    /// # local_mongod::example!(client, accounts);
     /// # accounts.insert_one(&doc! {"_id": 1, "balance": 100}).await?;
     /// use mongotx::Outcome;
     ///
@@ -132,7 +132,7 @@ impl Client {
     /// ```
     /// # #[tokio::main]
     /// # async fn main() -> mongotx::Result<()> {
-    /// # testkit::example!(client);
+    /// # local_mongod::example!(client);
     /// let swept = client.sweep().await?;
     /// println!("{} documents of {} dead clients were repaired", swept.repaired, swept.fenced);
     /// assert_eq!(swept.fenced, 0);
@@ -155,7 +155,7 @@ impl Client {
     /// # use bson::doc;
     /// # #[tokio::main]
     /// # async fn main() -> mongotx::Result<()> {
-    /// # testkit::example!(client, accounts);
+    /// # local_mongod::example!(client, accounts);
     /// # client.session().with_transaction(async |session| accounts.insert_one(&doc! {"_id": 1}).session(session).await).await?;
     /// let checkpoint = client.checkpoint().await?;
     /// println!("transactions write to {:?}", checkpoint.settled().collections);
@@ -179,7 +179,7 @@ impl Client {
     /// # use bson::doc;
     /// # #[tokio::main]
     /// # async fn main() -> mongotx::Result<()> {
-    /// # testkit::example!(client, accounts);
+    /// # local_mongod::example!(client, accounts);
     /// # client.session().with_transaction(async |session| accounts.insert_one(&doc! {"_id": 1}).session(session).await).await?;
     /// for info in client.clients().await? {
     ///     println!("{}: silent for {:?}", info.id, info.silent);
@@ -204,7 +204,7 @@ impl Client {
     /// # use bson::doc;
     /// # #[tokio::main]
     /// # async fn main() -> mongotx::Result<()> {
-    /// # testkit::example!(client, accounts);
+    /// # local_mongod::example!(client, accounts);
     /// # client.session().with_transaction(async |session| accounts.insert_one(&doc! {"_id": 1}).session(session).await).await?;
     /// let longest_silent = client.open_clients(10).await?;
     /// for info in &longest_silent {
@@ -230,7 +230,7 @@ impl Client {
     /// # use bson::doc;
     /// # #[tokio::main]
     /// # async fn main() -> mongotx::Result<()> {
-    /// # testkit::example!(client, accounts);
+    /// # local_mongod::example!(client, accounts);
     /// # accounts.insert_one(&doc! {"_id": 1, "balance": 100}).await?;
     /// # let mut session = client.session();
     /// session.begin()?;
@@ -257,7 +257,7 @@ impl Client {
     /// # use bson::doc;
     /// # #[tokio::main]
     /// # async fn main() -> mongotx::Result<()> {
-    /// # testkit::example!(client, accounts);
+    /// # local_mongod::example!(client, accounts);
     /// client.session().with_transaction(async |session| accounts.insert_one(&doc! {"_id": 1}).session(session).await).await?;
     /// assert_eq!(client.record_databases().await?, ["mongotx"]); // more than one is a mistake
     /// # Ok(()) }
@@ -276,7 +276,7 @@ impl Client {
     /// # use bson::doc;
     /// # #[tokio::main]
     /// # async fn main() -> mongotx::Result<()> {
-    /// # testkit::example!(client, accounts);
+    /// # local_mongod::example!(client, accounts);
     /// # accounts.insert_one(&doc! {"_id": 1, "balance": 100}).await?;
     /// # let mut session = client.session();
     /// session.begin()?;
@@ -306,7 +306,7 @@ impl Client {
     /// # use bson::doc;
     /// # #[tokio::main]
     /// # async fn main() -> mongotx::Result<()> {
-    /// # testkit::example!(client, accounts);
+    /// # local_mongod::example!(client, accounts);
     /// # accounts.insert_many(&[doc! {"_id": 1, "balance": 100}, doc! {"_id": 2, "balance": 0}]).await?;
     /// # let mut session = client.session();
     /// session.begin()?;
@@ -336,7 +336,7 @@ impl Client {
     /// # use bson::doc;
     /// # #[tokio::main]
     /// # async fn main() -> mongotx::Result<()> {
-    /// # testkit::example!(client, accounts);
+    /// # local_mongod::example!(client, accounts);
     /// # accounts.insert_one(&doc! {"_id": 1, "balance": 100}).await?;
     /// # let mut session = client.session();
     /// session.begin()?;
@@ -364,7 +364,7 @@ impl Client {
     /// # use bson::doc;
     /// # #[tokio::main]
     /// # async fn main() -> mongotx::Result<()> {
-    /// # testkit::example!(client, accounts);
+    /// # local_mongod::example!(client, accounts);
     /// # client.session().with_transaction(async |session| accounts.insert_one(&doc! {"_id": 1}).session(session).await).await?;
     /// client.repair_document(accounts.namespace(), &1.into()).await?;
     /// assert!(client.locked_documents(accounts.namespace(), 1).await?.is_empty());
@@ -396,7 +396,7 @@ impl Client {
     /// # use bson::doc;
     /// # #[tokio::main]
     /// # async fn main() -> mongotx::Result<()> {
-    /// # testkit::example!(client, accounts);
+    /// # local_mongod::example!(client, accounts);
     /// # client.session().with_transaction(async |session| accounts.insert_one(&doc! {"_id": 1}).session(session).await).await?;
     /// let all = client.all_collections().await?;
     /// for namespace in &all {
@@ -441,7 +441,7 @@ impl Client {
     /// ```
     /// # #[tokio::main]
     /// # async fn main() -> mongotx::Result<()> {
-    /// # testkit::example!(client, accounts);
+    /// # local_mongod::example!(client, accounts);
     /// let bank = client.database("bank");
     /// bank.create_collection("log").option("capped", true).option("size", 65_536).await?;
     /// let log = bank.collection::<bson::Document>("log");
@@ -465,7 +465,7 @@ impl Client {
     /// # use bson::doc;
     /// # #[tokio::main]
     /// # async fn main() -> mongotx::Result<()> {
-    /// # testkit::example!(client, accounts);
+    /// # local_mongod::example!(client, accounts);
     /// # let bank = client.database("bank");
     /// bank.create_collection("accounts").await?;
     /// assert!(!client.is_watched(accounts.namespace()).await?);

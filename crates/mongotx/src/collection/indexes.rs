@@ -172,7 +172,7 @@ impl<T> Collection<T> {
     /// # use bson::doc;
     /// # #[tokio::main]
     /// # async fn main() -> mongotx::Result<()> {
-    /// # testkit::example!(client, accounts);
+    /// # local_mongod::example!(client, accounts);
     /// use mongotx::IndexModel;
     ///
     /// accounts.create_index(doc! {"branch": 1}).await?;
@@ -196,7 +196,7 @@ impl<T> Collection<T> {
     /// # use bson::doc;
     /// # #[tokio::main]
     /// # async fn main() -> mongotx::Result<()> {
-    /// # testkit::example!(client, accounts);
+    /// # local_mongod::example!(client, accounts);
     /// use mongotx::IndexModel;
     ///
     /// let names = accounts.create_indexes([IndexModel::new(doc! {"branch": 1}), IndexModel::new(doc! {"email": 1})]).await?;
@@ -217,7 +217,7 @@ impl<T> Collection<T> {
     /// # use bson::doc;
     /// # #[tokio::main]
     /// # async fn main() -> mongotx::Result<()> {
-    /// # testkit::example!(client, accounts);
+    /// # local_mongod::example!(client, accounts);
     /// accounts.create_index(doc! {"branch": 1}).await?;
     /// accounts.drop_index("branch_1").await?;
     /// let again = accounts.drop_index("branch_1").await.expect_err("it is gone");
@@ -237,7 +237,7 @@ impl<T> Collection<T> {
     /// # use bson::doc;
     /// # #[tokio::main]
     /// # async fn main() -> mongotx::Result<()> {
-    /// # testkit::example!(client, accounts);
+    /// # local_mongod::example!(client, accounts);
     /// accounts.create_index(doc! {"branch": 1}).await?;
     /// accounts.drop_indexes().await?;
     /// assert_eq!(accounts.list_index_names().await?, ["_id_"]);
@@ -256,7 +256,7 @@ impl<T> Collection<T> {
     /// # use bson::doc;
     /// # #[tokio::main]
     /// # async fn main() -> mongotx::Result<()> {
-    /// # testkit::example!(client, accounts);
+    /// # local_mongod::example!(client, accounts);
     /// accounts.create_index(doc! {"branch": 1}).await?;
     /// let keys: Vec<_> = accounts.list_indexes().await?.iter().map(|index| index.keys()).collect();
     /// assert_eq!(keys, [doc! {"_id": 1}, doc! {"branch": 1}]);
@@ -276,7 +276,7 @@ impl<T> Collection<T> {
     /// # use bson::doc;
     /// # #[tokio::main]
     /// # async fn main() -> mongotx::Result<()> {
-    /// # testkit::example!(client, accounts);
+    /// # local_mongod::example!(client, accounts);
     /// accounts.create_index(doc! {"branch": 1}).await?;
     /// assert!(accounts.list_index_names().await?.contains(&"branch_1".to_owned()));
     /// # Ok(()) }

@@ -37,7 +37,7 @@ impl CreateCollection<'_> {
     /// # use bson::doc;
     /// # #[tokio::main]
     /// # async fn main() -> mongotx::Result<()> {
-    /// # testkit::example!(client);
+    /// # local_mongod::example!(client);
     /// let shop = client.database("shop");
     /// let options = doc! {"validator": {"price": {"$gt": 0}}, "validationAction": "error"};
     /// let mut create = shop.create_collection("products");
@@ -80,7 +80,7 @@ impl ModifyCollection<'_> {
     /// # use bson::doc;
     /// # #[tokio::main]
     /// # async fn main() -> mongotx::Result<()> {
-    /// # testkit::example!(client);
+    /// # local_mongod::example!(client);
     /// let shop = client.database("shop");
     /// # shop.create_collection("products").await?;
     /// shop.collection::<bson::Document>("products").create_index(doc! {"price": 1}).await?;
@@ -114,7 +114,7 @@ impl Database {
     /// # use bson::doc;
     /// # #[tokio::main]
     /// # async fn main() -> mongotx::Result<()> {
-    /// # testkit::example!(client);
+    /// # local_mongod::example!(client);
     /// # let shop = client.database("shop");
     /// let positive = doc! {"price": {"$gt": 0}};
     /// shop.create_collection("products").option("validator", positive).await?;
@@ -141,7 +141,7 @@ impl Database {
     /// ```
     /// # #[tokio::main]
     /// # async fn main() -> mongotx::Result<()> {
-    /// # testkit::example!(client);
+    /// # local_mongod::example!(client);
     /// # let shop = client.database("shop");
     /// # shop.create_collection("products").await?;
     /// shop.modify_collection("products").option("validationLevel", "moderate").await?;
@@ -164,7 +164,7 @@ impl Database {
     /// ```
     /// # #[tokio::main]
     /// # async fn main() -> mongotx::Result<()> {
-    /// # testkit::example!(client);
+    /// # local_mongod::example!(client);
     /// # let shop = client.database("shop");
     /// shop.create_collection("products").await?;
     /// shop.create_collection("cheap").option("viewOn", "products").option("pipeline", bson::bson!([])).await?;
@@ -197,7 +197,7 @@ impl Database {
     /// # use bson::doc;
     /// # #[tokio::main]
     /// # async fn main() -> mongotx::Result<()> {
-    /// # testkit::example!(client);
+    /// # local_mongod::example!(client);
     /// # let shop = client.database("shop");
     /// shop.create_collection("cheap").option("viewOn", "products").option("pipeline", bson::bson!([])).await?;
     /// let views = shop.describe_collections(doc! {"type": "view"}).await?;
@@ -216,7 +216,7 @@ impl Database {
     /// ```
     /// # #[tokio::main]
     /// # async fn main() -> mongotx::Result<()> {
-    /// # testkit::example!(client);
+    /// # local_mongod::example!(client);
     /// # let shop = client.database("shop");
     /// if !shop.list_collection_names().await?.contains(&"products".to_owned()) {
     ///     shop.create_collection("products").await?;
@@ -236,7 +236,7 @@ impl Database {
     /// ```
     /// # #[tokio::main]
     /// # async fn main() -> mongotx::Result<()> {
-    /// # testkit::example!(client);
+    /// # local_mongod::example!(client);
     /// # let shop = client.database("shop");
     /// shop.create_collection("products").await?;
     /// shop.drop().await?;

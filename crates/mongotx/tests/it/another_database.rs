@@ -13,7 +13,7 @@ use crate::common::{
 };
 
 pub(crate) async fn world(name: &str) -> World {
-    let server = testkit::shared_standalone().await.unwrap();
+    let server = local_mongod::shared_standalone().await.unwrap();
     let world = World::new(&server.uri(), name);
     let raw = world.raw().await.database(&world.db);
     for coll in COLLECTIONS {

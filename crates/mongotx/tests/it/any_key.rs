@@ -19,7 +19,7 @@ const LONG: Duration = Duration::from_secs(60);
 /// The documents `{_id: 10 * k, k, n: 1}` with `k` from 1 on, of which a unique index makes `k` the
 /// natural key.
 async fn keyed(client: &Client, count: i32) -> Collection<Document> {
-    let coll = client.database(&testkit::unique_db("any_key")).collection("docs");
+    let coll = client.database(&local_mongod::unique_db("any_key")).collection("docs");
     coll.create_index(IndexModel::new(doc! {"k": 1}).unique(true)).await.unwrap();
     coll.create_index(IndexModel::new(doc! {"n": 1})).await.unwrap();
     let all: Vec<Document> = (1..=count).map(|k| doc! {"_id": 10 * k, "k": k, "n": 1}).collect();
@@ -81,7 +81,7 @@ async fn fields_of_any_depth_are_shown_by_the_same_command() {
 
 /// The collection's documents with MongoTx's own fields, read past the library.
 async fn stored(coll: &Collection<Document>) -> Vec<Document> {
-    let server = testkit::shared_standalone().await.unwrap();
+    let server = local_mongod::shared_standalone().await.unwrap();
     let plain = server.client().await.unwrap();
     let ns = coll.namespace();
     let plain = plain.database(&ns.db).collection::<Document>(&ns.coll);
@@ -392,7 +392,7 @@ async fn key_that_another_document_has_by_now_is_found_there() {
 /// The command has locked a document, and its answer, which names the document, is lost.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_an_answer_that_was_lost_had_locked_is_free_again_when_the_transaction_has_ended() {
-    let server = testkit::shared_standalone().await.unwrap();
+    let server = local_mongod::shared_standalone().await.unwrap();
     let proxy = Proxy::to(SocketAddr::from(([127, 0, 0, 1], server.port()))).await;
     let client = Client::connect_with(&proxy.uri(), options()).await.unwrap();
     let coll = keyed(&client, 3).await;

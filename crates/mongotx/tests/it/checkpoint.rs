@@ -25,10 +25,10 @@ const ACCOUNTS: i32 = 8;
 const LEASE_MS: u64 = 900;
 
 async fn world(name: &str) -> World {
-    world_on(testkit::shared_standalone().await.unwrap(), name).await
+    world_on(local_mongod::shared_standalone().await.unwrap(), name).await
 }
 
-async fn world_on(server: &testkit::Server, name: &str) -> World {
+async fn world_on(server: &local_mongod::Server, name: &str) -> World {
     let world = World::new(&server.uri(), name);
     let raw = world.raw().await.database(&world.db);
     for coll in COLLECTIONS {
@@ -126,7 +126,7 @@ async fn copies_are_of_one_moment_and_have_no_locks() {
 
 #[tokio::test]
 async fn copies_of_a_replica_set_are_of_one_moment_and_have_no_locks() {
-    copies_are_of_one_moment(world_on(testkit::shared_replica_set().await.unwrap(), "checkpoint_set").await).await;
+    copies_are_of_one_moment(world_on(local_mongod::shared_replica_set().await.unwrap(), "checkpoint_set").await).await;
 }
 
 /// A copy has the events of the changes that are in it, and of no others.

@@ -5,11 +5,11 @@ use mongotx::{Client, Collection, Isolation, TransactionOptions};
 
 #[tokio::test]
 async fn collation_update_many_changes_each_document_once() {
-    let server = testkit::shared_standalone().await.unwrap();
+    let server = local_mongod::shared_standalone().await.unwrap();
     let client = Client::connect_with(&server.uri(), crate::quiet::at_read_committed()).await.unwrap();
     let loose = doc! {"locale": "en", "strength": 1};
     for isolation in [Isolation::ReadCommitted, Isolation::RepeatableRead] {
-        let coll: Collection<Document> = client.database(&testkit::unique_db("collations")).collection("a");
+        let coll: Collection<Document> = client.database(&local_mongod::unique_db("collations")).collection("a");
         let ids = ["a", "A", r"x\Ey.*", r"X\Ey.*", "á"];
         coll.insert_many(&ids.map(|id| doc! {"_id": id, "s": "word", "n": 0})).await.unwrap();
         let mut session =

@@ -22,9 +22,9 @@ async fn both(documents: &[Document]) -> Both {
 }
 
 async fn both_with(documents: &[Document], indexes: &[Document]) -> Both {
-    let server = testkit::shared_standalone().await.unwrap();
+    let server = local_mongod::shared_standalone().await.unwrap();
     let client = Client::connect_with(&server.uri(), crate::quiet::at_read_committed()).await.unwrap();
-    let db = testkit::unique_db("differences");
+    let db = local_mongod::unique_db("differences");
     let driver = server.client().await.unwrap();
     let [plain, stored]: [Plain; 2] = ["plain", "ours"].map(|name| driver.database(&db).collection(name));
     for one in [&plain, &stored] {
@@ -176,7 +176,7 @@ async fn difference_10_of_two_faults_another_may_be_named() {
 #[tokio::test]
 async fn difference_11_document_older_than_a_validator_is_mended_by_simple_updates_only() {
     let mut b = both(&[doc! {"_id": 1, "a": {}}, doc! {"_id": 2, "a": {}}]).await;
-    let server = testkit::shared_standalone().await.unwrap();
+    let server = local_mongod::shared_standalone().await.unwrap();
     for name in [b.plain.name(), b.ours.namespace().coll.as_str()] {
         let db = server.client().await.unwrap().database(&b.ours.namespace().db);
         db.run_command(doc! {"collMod": name, "validator": {"a.n": 1}}).await.unwrap();
@@ -254,7 +254,7 @@ async fn difference_16_coll_stats_count_pending_inserts() {
 #[tokio::test]
 async fn difference_17_an_equal_id_of_a_removed_document_is_refused() {
     let b = both(&[]).await;
-    let server = testkit::shared_standalone().await.unwrap();
+    let server = local_mongod::shared_standalone().await.unwrap();
     let client = Client::connect_with(&server.uri(), crate::quiet::at_read_committed()).await.unwrap();
     let db = client.database(&b.ours.namespace().db);
     let (small, large) = (doc! {"_id": "b"}, doc! {"_id": "B"});

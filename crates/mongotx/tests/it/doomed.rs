@@ -12,9 +12,9 @@ use std::time::Duration;
 
 use bson::{Document, doc};
 use futures_util::TryStreamExt;
+use local_mongod::Server;
 use mongotx::{Client, ClientOptions, Collection, Error, ErrorKind, Outcome, Session, Step};
 use quiet::Gate;
-use testkit::Server;
 
 const LEASE: Duration = Duration::from_secs(3);
 /// Values that the transaction has written, that a rival has, and that were there before.
@@ -238,7 +238,7 @@ async fn a_transaction_whose_server_was_replaced_is_reported_by_its_next_stateme
 /// the statement has met.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_client_that_has_met_its_own_fence_takes_a_new_record_at_once() {
-    let server = testkit::shared_standalone().await.unwrap();
+    let server = local_mongod::shared_standalone().await.unwrap();
     let client = quiet::connect(ClientOptions { tx_database: "own_fence".to_owned(), ..quiet::options() }).await;
     let coll = quiet::collection(&client, 0).await;
     let begin_and_insert = async |id: i32| {

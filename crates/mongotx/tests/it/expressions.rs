@@ -6,9 +6,9 @@ use mongotx::{Client, Collection, Isolation, Session, TransactionOptions};
 
 /// A collection of one document, and an open transaction that has read it and inserted another.
 async fn one_and_a_pending_one(isolation: Isolation) -> (Collection<Document>, Session) {
-    let server = testkit::shared_standalone().await.unwrap();
+    let server = local_mongod::shared_standalone().await.unwrap();
     let client = Client::connect_with(&server.uri(), crate::quiet::at_read_committed()).await.unwrap();
-    let coll: Collection<Document> = client.database(&testkit::unique_db("expressions")).collection("a");
+    let coll: Collection<Document> = client.database(&local_mongod::unique_db("expressions")).collection("a");
     coll.insert_one(&doc! {"_id": 1, "t": [1], "n": 1}).await.unwrap();
     let mut session =
         client.session_with(TransactionOptions { isolation: Some(isolation), ..TransactionOptions::default() });

@@ -68,7 +68,7 @@ impl Lazy {
 
     /// The collection, past the library.
     async fn stored(&self) -> mongodb::Collection<Document> {
-        let server = testkit::shared_standalone().await.unwrap();
+        let server = local_mongod::shared_standalone().await.unwrap();
         let ns = self.coll.namespace();
         server.client().await.unwrap().database(&ns.db).collection(&ns.coll)
     }
@@ -476,7 +476,7 @@ async fn who_waits_for_what_is_removed_waits_for_one_command() {
 
 #[tokio::test]
 async fn a_delay_out_of_bounds_is_refused() {
-    let server = testkit::shared_standalone().await.unwrap();
+    let server = local_mongod::shared_standalone().await.unwrap();
     let finish_delay = LONGEST + Duration::from_millis(1);
     let refused = Client::connect_with(&server.uri(), ClientOptions { finish_delay, ..options() }).await;
     assert_eq!(refused.err().map(|error| error.kind()), Some(ErrorKind::Invalid));
@@ -485,7 +485,7 @@ async fn a_delay_out_of_bounds_is_refused() {
 /// The plans of the statements that finish three documents that were updated and two that were
 /// removed, as the server's profiler has them.
 async fn plans_of_finishing(client: &Client, coll: &Collection<Document>) -> Vec<String> {
-    let server = testkit::shared_standalone().await.unwrap().client().await.unwrap();
+    let server = local_mongod::shared_standalone().await.unwrap().client().await.unwrap();
     let db = server.database(&coll.namespace().db);
     let mut session = client.session();
     session.begin().unwrap();
@@ -521,8 +521,8 @@ async fn documents_are_finished_by_the_index_on_their_ids() {
 #[tokio::test]
 async fn documents_of_a_clustered_collection_are_finished_by_the_index_on_what_is_pending() {
     let client = connect(longest()).await;
-    let coll = client.database(&testkit::unique_db("clustered")).collection("docs");
-    let server = testkit::shared_standalone().await.unwrap().client().await.unwrap();
+    let coll = client.database(&local_mongod::unique_db("clustered")).collection("docs");
+    let server = local_mongod::shared_standalone().await.unwrap().client().await.unwrap();
     let clustered = doc! {"create": "docs", "clusteredIndex": {"key": {"_id": 1}, "unique": true}};
     server.database(&coll.namespace().db).run_command(clustered).await.unwrap();
     coll.insert_many(&(1..=9).map(|id| doc! {"_id": id, "n": 1}).collect::<Vec<_>>()).await.unwrap();

@@ -65,7 +65,7 @@ struct Growth {
 
 impl Growth {
     async fn set_up(documents: i32) -> Self {
-        let server = testkit::shared_standalone().await.unwrap();
+        let server = local_mongod::shared_standalone().await.unwrap();
         let world = World::new(&server.uri(), "growth");
         let client = world.client(3_000).await;
         let coll = world.collection(&client, "a");

@@ -5,8 +5,8 @@ use std::{net::SocketAddr, time::Duration};
 
 use bson::{Document, RawArrayBuf, doc};
 use futures_util::future::join_all;
+use local_mongod::{Server, unique_db};
 use mongotx::{Client, Collection, ErrorKind, Isolation, TransactionOptions};
-use testkit::{Server, unique_db};
 
 use crate::late::proxy::Proxy;
 
@@ -26,7 +26,7 @@ async fn own(plain: &mongodb::Client, app: &str) -> usize {
 
 #[tokio::test]
 async fn there_are_as_many_as_the_connection_string_says_and_none_when_the_client_is_gone() {
-    let server = testkit::shared_standalone().await.unwrap();
+    let server = local_mongod::shared_standalone().await.unwrap();
     let plain = server.client().await.unwrap();
     let app = unique_db("app");
     let (client, coll) = connect(server, &format!("&appName={app}&maxPoolSize=2")).await;
@@ -53,7 +53,7 @@ async fn there_are_as_many_as_the_connection_string_says_and_none_when_the_clien
 
 #[tokio::test]
 async fn a_set_of_one_is_reached_where_it_says_that_it_is() {
-    let server = testkit::shared_replica_set().await.unwrap();
+    let server = local_mongod::shared_replica_set().await.unwrap();
     let plain = server.client().await.unwrap();
     let app = unique_db("app");
     let (_client, coll) = connect(server, &format!("&appName={app}")).await;
@@ -190,7 +190,7 @@ async fn batches_as_bytes_lose_no_document_and_repeat_none() {
 /// A transaction that validates what it has read has to see each document.
 #[tokio::test]
 async fn validated_reads_have_no_batches_as_bytes() {
-    let server = testkit::shared_standalone().await.unwrap();
+    let server = local_mongod::shared_standalone().await.unwrap();
     let (client, coll) = connect(server, "").await;
     coll.insert_many(&[doc! {"_id": 1}, doc! {"_id": 2}]).await.unwrap();
     for (isolation, has_batch) in [(Isolation::ReadCommitted, true), (Isolation::Snapshot, false)] {

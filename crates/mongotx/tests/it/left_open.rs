@@ -8,7 +8,7 @@ use mongotx::{Client, ClientOptions, ErrorKind, Session, Step, TransactionOption
 use crate::common::{hooks::Gate, until, verify::is_clean, world::World};
 
 async fn scene(name: &str) -> (World, Client) {
-    let server = testkit::shared_standalone().await.unwrap();
+    let server = local_mongod::shared_standalone().await.unwrap();
     let world = World::new(&server.uri(), name);
     let raw = world.raw().await.database(&world.db).collection::<Document>("a");
     raw.insert_one(doc! {"_id": 1, "n": 0}).await.unwrap();

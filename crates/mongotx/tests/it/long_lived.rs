@@ -29,7 +29,7 @@ async fn look_for_leftovers(rival: &Client) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn transaction_lives_as_long_as_its_client_renews_the_lease() {
-    let server = testkit::shared_standalone().await.unwrap();
+    let server = local_mongod::shared_standalone().await.unwrap();
     let world = World::new(&server.uri(), "long_lived");
     let raw = world.raw().await.database(&world.db).collection::<Document>("a");
     raw.insert_many((1..=4).map(|id| doc! {"_id": id, "n": 0})).await.unwrap();

@@ -150,7 +150,7 @@ async fn documents_finished_for_others_are_counted() {
 async fn the_record_of_a_dead_client_is_counted_as_fenced() {
     let rival = connect(options()).await;
     let rivals = collection(&rival, 1).await;
-    let (namespace, uri) = (rivals.namespace().clone(), testkit::shared_standalone().await.unwrap().uri());
+    let (namespace, uri) = (rivals.namespace().clone(), local_mongod::shared_standalone().await.unwrap().uri());
     // A client that dies with its runtime, in the middle of a transaction.
     let dead = std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -225,7 +225,7 @@ async fn somebody_who_waits_is_counted() {
 
 #[tokio::test]
 async fn a_server_that_goes_is_counted_as_unavailable_and_a_decision_without_answer_as_indeterminate() {
-    let server = testkit::Server::standalone().await.unwrap();
+    let server = local_mongod::Server::standalone().await.unwrap();
     let uri =
         format!("{}{}serverSelectionTimeoutMS=300", server.uri(), if server.uri().contains('?') { "&" } else { "/?" });
     let gate = Gate::before(&[Step::BeforeDecision]);

@@ -29,7 +29,7 @@ fn stored_id(id: TxId) -> Bson {
 impl Scene {
     /// A client whose first transaction has left its record, and another one.
     async fn set_up() -> (Self, [TxId; 2]) {
-        let server = testkit::shared_standalone().await.unwrap();
+        let server = local_mongod::shared_standalone().await.unwrap();
         let world = World::new(&server.uri(), "orphans");
         let (owner, other) = (world.client(900).await, world.client(5_000).await);
         let raw = world.raw().await.database(&world.db).collection("a");

@@ -21,7 +21,7 @@ struct Scene {
 
 impl Scene {
     async fn set_up() -> Self {
-        let server = testkit::shared_standalone().await.unwrap();
+        let server = local_mongod::shared_standalone().await.unwrap();
         let world = World::new(&server.uri(), "outcome");
         Scenario::Single.set_up(&world).await;
         // A lease that no pause of the machine outlasts: a client that is declared dead here died
@@ -138,7 +138,7 @@ async fn unknown_and_malformed_ids_are_called_so() {
 /// sent.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn commit_without_an_answer_is_indeterminate_in_time_and_known_later() {
-    let server = testkit::Server::standalone().await.unwrap();
+    let server = local_mongod::Server::standalone().await.unwrap();
     let world = World::new(&server.uri(), "outcome");
     Scenario::Single.set_up(&world).await;
     let (gate, hook) = Gate::at(Step::BeforeDecision, 1, false);

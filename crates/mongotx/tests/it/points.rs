@@ -114,7 +114,7 @@ async fn what_is_mongotx_s_own_is_not_shown() {
     coll.find_one(doc! {"_id": 1}).session(&mut reader).await.unwrap();
     assert_eq!(read(&coll, 1).await, Some(doc! {"_id": 1, "n": 1}));
     reader.commit().await.unwrap();
-    let plain = testkit::shared_standalone().await.unwrap().client().await.unwrap();
+    let plain = local_mongod::shared_standalone().await.unwrap().client().await.unwrap();
     let stored = plain.database(&coll.namespace().db).collection::<Document>(&coll.namespace().coll);
     stored.insert_one(doc! {"_id": 5, "_insert": 1}).await.unwrap();
     let refused = coll.find_by_id_raw(bson::RawBsonRef::Int32(5)).await.unwrap_err();
@@ -126,7 +126,7 @@ async fn views_are_read_as_what_they_show() {
     let (client, coll) = stage().await;
     coll.insert_one(&doc! {"_id": 1, "n": 1}).await.unwrap();
     let db = client.database(&coll.namespace().db);
-    let plain = testkit::shared_standalone().await.unwrap().client().await.unwrap();
+    let plain = local_mongod::shared_standalone().await.unwrap().client().await.unwrap();
     let view = doc! {"create": "shown", "viewOn": &coll.namespace().coll, "pipeline": [{"$set": {"n": 2}}]};
     plain.database(&coll.namespace().db).run_command(view).await.unwrap();
     assert_eq!(read(&db.collection("shown"), 1).await, Some(doc! {"_id": 1, "n": 2}));

@@ -46,7 +46,7 @@ impl Scene {
 
     /// The stored documents, by the plain driver.
     async fn raw(&self) -> mongodb::Collection<Document> {
-        let client = testkit::shared_standalone().await.unwrap().client().await.unwrap();
+        let client = local_mongod::shared_standalone().await.unwrap().client().await.unwrap();
         let ns = self.rivals.namespace();
         client.database(&ns.db).collection(&ns.coll)
     }

@@ -6,8 +6,8 @@ use mongotx::{Client, ClientOptions, Collection, ErrorKind, Isolation, Transacti
 
 #[tokio::test]
 async fn commit_of_a_reader_whose_locks_were_taken_away_is_expired() {
-    let server = testkit::shared_standalone().await.unwrap();
-    let db = testkit::unique_db("reader");
+    let server = local_mongod::shared_standalone().await.unwrap();
+    let db = local_mongod::unique_db("reader");
     let options = || ClientOptions { tx_database: db.clone(), sweep: false, ..crate::quiet::at_read_committed() };
     let reader = Client::connect_with(&server.uri(), options()).await.unwrap();
     let rival = Client::connect_with(&server.uri(), options()).await.unwrap();

@@ -28,7 +28,7 @@ struct Place {
 }
 
 async fn place(count: i32) -> Place {
-    place_at(&testkit::shared_standalone().await.unwrap().uri(), count).await
+    place_at(&local_mongod::shared_standalone().await.unwrap().uri(), count).await
 }
 
 async fn place_at(uri: &str, count: i32) -> Place {
@@ -36,7 +36,7 @@ async fn place_at(uri: &str, count: i32) -> Place {
     let hook: Arc<dyn StepHook> = gate.clone();
     let options = ClientOptions { hook: Some(hook), ..crate::quiet::options() };
     let client = Client::connect_with(uri, options).await.unwrap();
-    let coll = client.database(&testkit::unique_db("by_key")).collection("docs");
+    let coll = client.database(&local_mongod::unique_db("by_key")).collection("docs");
     coll.create_index(IndexModel::new(doc! {"k": 1}).unique(true)).await.unwrap();
     let all: Vec<Document> = (1..=count).map(|k| doc! {"_id": 10 * k, "k": k, "n": 1}).collect();
     coll.insert_many(&all).await.unwrap();
@@ -159,7 +159,7 @@ async fn version_that_was_rolled_back_is_never_seen() {
 async fn key_that_moves_is_at_one_document_at_every_moment() {
     const MOVES: i32 = 150;
     // A server whose queries give way after every step, so that a query is of several moments.
-    let server = testkit::ServerOptions::standalone().in_memory().arg("--setParameter");
+    let server = local_mongod::ServerOptions::standalone().in_memory().arg("--setParameter");
     let server = server.arg("internalQueryExecYieldIterations=1").start().await.unwrap();
     let place = place_at(&server.uri(), 2).await;
     let is_over = Arc::new(AtomicBool::new(false));

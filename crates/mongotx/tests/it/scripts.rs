@@ -60,7 +60,7 @@ fn documents() -> Vec<Document> {
 /// Of the documents 0 and 1, and a new one, an open transaction is writing versions for which most
 /// scripts fail; 2 and 3 are committed and not finished.
 async fn scene() -> Scene {
-    let server = testkit::shared_standalone().await.unwrap();
+    let server = local_mongod::shared_standalone().await.unwrap();
     let world = World::new(&server.uri(), "where");
     let raw = world.raw().await.database(&world.db);
     let (stored, plain) = (raw.collection::<Document>("a"), raw.collection::<Document>("plain"));

@@ -4,7 +4,7 @@ use bson::{Document, doc};
 use mongotx::{Client, Collection, ErrorKind, Outcome, Session};
 
 async fn connect() -> Client {
-    let server = testkit::shared_standalone().await.unwrap();
+    let server = local_mongod::shared_standalone().await.unwrap();
     Client::connect_with(&server.uri(), crate::quiet::at_read_committed()).await.unwrap()
 }
 
@@ -15,7 +15,7 @@ async fn all(coll: &Collection<Document>) -> Vec<Document> {
 #[tokio::test]
 async fn commit_makes_all_writes_visible_and_leaves_clean_documents() {
     let client = connect().await;
-    let db = testkit::unique_db("smoke");
+    let db = local_mongod::unique_db("smoke");
     let coll: Collection<Document> = client.database(&db).collection("a");
     coll.insert_many(&[doc! {"_id": 1, "n": 1}, doc! {"_id": 2, "n": 2}, doc! {"_id": 3, "n": 3}]).await.unwrap();
     let mut session = client.session();
@@ -43,7 +43,7 @@ async fn commit_makes_all_writes_visible_and_leaves_clean_documents() {
     assert_eq!(client.outcome(id).await.unwrap(), Outcome::Committed);
     assert!(client.flush(std::time::Duration::from_secs(10)).await);
     assert!(client.locked_documents(coll.namespace(), 10).await.unwrap().is_empty());
-    let raw = testkit::shared_standalone().await.unwrap().client().await.unwrap();
+    let raw = local_mongod::shared_standalone().await.unwrap().client().await.unwrap();
     let mut stored = Vec::new();
     let mut cursor = raw.database(&db).collection::<Document>("a").find(doc! {}).sort(doc! {"_id": 1}).await.unwrap();
     while cursor.advance().await.unwrap() {
@@ -56,7 +56,7 @@ async fn commit_makes_all_writes_visible_and_leaves_clean_documents() {
 #[tokio::test]
 async fn rollback_leaves_nothing() {
     let client = connect().await;
-    let coll: Collection<Document> = client.database(&testkit::unique_db("smoke")).collection("a");
+    let coll: Collection<Document> = client.database(&local_mongod::unique_db("smoke")).collection("a");
     coll.insert_one(&doc! {"_id": 1, "n": 1}).await.unwrap();
     let mut session = client.session();
     session.begin().unwrap();
@@ -70,7 +70,7 @@ async fn rollback_leaves_nothing() {
 #[tokio::test]
 async fn conflict_names_document_and_rival() {
     let client = connect().await;
-    let coll: Collection<Document> = client.database(&testkit::unique_db("smoke")).collection("a");
+    let coll: Collection<Document> = client.database(&local_mongod::unique_db("smoke")).collection("a");
     coll.insert_one(&doc! {"_id": 1, "n": 1}).await.unwrap();
     let (mut first, mut second) = (client.session(), client.session());
     first.begin().unwrap();
@@ -97,7 +97,7 @@ async fn increment(session: &mut Session, coll: &Collection<Document>) -> mongot
 #[tokio::test]
 async fn with_transaction_retries_until_all_increments_are_in() {
     let client = connect().await;
-    let coll: Collection<Document> = client.database(&testkit::unique_db("smoke")).collection("a");
+    let coll: Collection<Document> = client.database(&local_mongod::unique_db("smoke")).collection("a");
     coll.insert_one(&doc! {"_id": 1, "n": 0}).await.unwrap();
     let mut tasks = Vec::new();
     for _ in 0..8 {

@@ -15,8 +15,8 @@ struct Place {
 }
 
 async fn place(name: &str) -> Place {
-    let server = testkit::shared_standalone().await.unwrap();
-    let db = testkit::unique_db(name);
+    let server = local_mongod::shared_standalone().await.unwrap();
+    let db = local_mongod::unique_db(name);
     let driver = server.client().await.unwrap();
     let documents: Vec<Document> = (0..10).map(|n| doc! {"_id": n, "n": n}).collect();
     driver.database(&db).collection::<Document>("c").insert_many(documents).await.unwrap();
@@ -74,7 +74,7 @@ impl StepHook for NeverFinishes {
 #[tokio::test]
 async fn read_is_never_older_than_it_may_be() {
     let place = place("stale_bound").await;
-    let server = testkit::shared_standalone().await.unwrap();
+    let server = local_mongod::shared_standalone().await.unwrap();
     let options =
         ClientOptions { sweep: false, hook: Some(Arc::new(NeverFinishes)), ..crate::quiet::at_read_committed() };
     let writer = Client::connect_with(&server.uri(), options).await.unwrap();
@@ -99,7 +99,7 @@ async fn read_is_never_older_than_it_may_be() {
 #[tokio::test]
 async fn stale_read_does_not_go_back_behind_what_was_read_by_id() {
     let place = place("stale_by_id").await;
-    let server = testkit::shared_standalone().await.unwrap();
+    let server = local_mongod::shared_standalone().await.unwrap();
     let (ns, n) = (place.coll.namespace(), async |coll: &Collection<Document>, age: Option<Duration>| {
         let query = coll.find(doc! {"n": {"$gte": 0}, "_id": {"$lte": 0}});
         let query = age.map_or(coll.find(doc! {"_id": 0}), |age| query.max_staleness(age));

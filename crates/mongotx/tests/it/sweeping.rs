@@ -20,7 +20,7 @@ use crate::common::{
 /// that the sweep has read.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn collection_listed_before_the_fence_is_cleaned_up() {
-    let server = testkit::shared_standalone().await.unwrap();
+    let server = local_mongod::shared_standalone().await.unwrap();
     let world = World::new(&server.uri(), "listed_late");
     for coll in COLLECTIONS {
         world.raw().await.database(&world.db).collection(coll).insert_one(doc! {"_id": 1, "n": 0}).await.unwrap();

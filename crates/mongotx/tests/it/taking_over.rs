@@ -59,7 +59,7 @@ impl World {
     async fn stored(&self) -> Vec<Document> {
         self.gate.open();
         assert!(self.client.flush(LONG).await);
-        let server = testkit::shared_standalone().await.unwrap();
+        let server = local_mongod::shared_standalone().await.unwrap();
         let plain = mongodb::Client::with_uri_str(server.uri()).await.unwrap();
         let ns = self.coll.namespace();
         let coll = plain.database(&ns.db).collection::<Document>(&ns.coll);

@@ -52,7 +52,7 @@ const HOUR: Duration = Duration::from_secs(3_600);
 
 /// Committed and acknowledged: documents 1 (not finishable) and 2; 3 was never touched.
 async fn scene(way: Way) -> Scene {
-    let server = testkit::shared_standalone().await.unwrap();
+    let server = local_mongod::shared_standalone().await.unwrap();
     let world = World::new(&server.uri(), "unfinishable");
     let raw = world.raw().await.database(&world.db).collection::<Document>("a");
     raw.insert_many([1, 2, 3].map(|id| doc! {"_id": id, "words": "some", "n": 0})).await.unwrap();

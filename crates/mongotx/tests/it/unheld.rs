@@ -6,11 +6,11 @@ use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use bson::{Binary, Bson, Document, RawBson, RawDocumentBuf, doc, oid::ObjectId, spec::BinarySubtype};
 use futures_util::future::join_all;
+use local_mongod::{Server, unique_db};
 use mongotx::{
     Client, ClientOptions, Collection, ErrorKind, Isolation, Result, TransactionOptions, UpdateResult, WriteModel,
 };
 use sd2v::names::RESERVED;
-use testkit::{Server, unique_db};
 
 use crate::{late::proxy::Proxy, quiet};
 
@@ -117,7 +117,7 @@ fn ids() -> Vec<Bson> {
 
 #[tokio::test]
 async fn a_server_that_refuses_is_asked_once_and_sent_updates_without_conditions_in_the_filter() {
-    let server = testkit::shared_standalone().await.unwrap();
+    let server = local_mongod::shared_standalone().await.unwrap();
     let stage = Stage::on(server).await;
     let db = stage.coll.namespace().db.clone();
     stage.watch(&db).await;
@@ -143,7 +143,7 @@ async fn a_server_that_refuses_is_asked_once_and_sent_updates_without_conditions
 
 #[tokio::test]
 async fn whatever_is_out_of_the_ordinary_keeps_its_form() {
-    let server = testkit::shared_standalone().await.unwrap();
+    let server = local_mongod::shared_standalone().await.unwrap();
     let stage = Stage::on(server).await;
     stage.coll.insert_one(&doc! {"_id": 1, "n": 1}).await.unwrap();
     stage.coll.insert_one(&doc! {"_id": true, "n": 1}).await.unwrap();
@@ -159,7 +159,7 @@ async fn whatever_is_out_of_the_ordinary_keeps_its_form() {
 /// A document that is not there has no lock: no command looks for one.
 #[tokio::test]
 async fn an_update_of_no_document_is_one_command() {
-    let server = testkit::shared_standalone().await.unwrap();
+    let server = local_mongod::shared_standalone().await.unwrap();
     let stage = Stage::on(server).await;
     stage.coll.insert_one(&doc! {"_id": 1, "n": 1}).await.unwrap();
     increase(&stage.coll, 1).await.unwrap();
@@ -172,7 +172,7 @@ async fn an_update_of_no_document_is_one_command() {
 /// Reserved fields that belong to no transaction: each of them, with values of all kinds.
 #[tokio::test]
 async fn damaged_documents_stay_as_they_are() {
-    let server = testkit::shared_standalone().await.unwrap();
+    let server = local_mongod::shared_standalone().await.unwrap();
     let stage = Stage::on(server).await;
     stage.coll.insert_one(&doc! {"_id": -1, "n": 1}).await.unwrap();
     increase(&stage.coll, -1).await.unwrap();
@@ -197,7 +197,7 @@ async fn damaged_documents_stay_as_they_are() {
 /// An operator that would fail on the version of a document's holder concerns only the holder.
 #[tokio::test]
 async fn an_operator_that_fails_on_a_held_document_is_waited_for_and_fails_on_a_free_one() {
-    let server = testkit::shared_standalone().await.unwrap();
+    let server = local_mongod::shared_standalone().await.unwrap();
     let stage = Stage::on(server).await;
     let (rival, others) = stage.rival(server).await;
     stage.coll.insert_one(&doc! {"_id": 1, "A": "text"}).await.unwrap();
@@ -220,7 +220,7 @@ async fn an_operator_that_fails_on_a_held_document_is_waited_for_and_fails_on_a_
 /// A server that lets one of the locks pass: the proxy hides the field from every `$rename`.
 #[tokio::test]
 async fn a_server_that_lets_one_reserved_field_pass_is_sent_the_condition_in_the_filter() {
-    let server = testkit::shared_standalone().await.unwrap();
+    let server = local_mongod::shared_standalone().await.unwrap();
     for name in RESERVED {
         let proxy = Proxy::to(SocketAddr::from(([127, 0, 0, 1], server.port()))).await;
         proxy.hide_from_renames(name);
@@ -245,7 +245,7 @@ async fn a_server_that_lets_one_reserved_field_pass_is_sent_the_condition_in_the
 /// `guards` is a view: the server cannot be tried out.
 #[tokio::test]
 async fn a_server_that_cannot_be_asked_is_sent_the_condition_in_the_filter() {
-    let server = testkit::shared_standalone().await.unwrap();
+    let server = local_mongod::shared_standalone().await.unwrap();
     let stage = Stage::on(server).await;
     let records = stage.plain.database(&stage.options.tx_database);
     records.run_command(doc! {"create": "guards", "viewOn": "txs", "pipeline": []}).await.unwrap();
@@ -289,7 +289,7 @@ async fn a_server_that_was_started_again_is_asked_again() {
 /// gives up. What arrives late changes nothing that is held by then.
 #[tokio::test]
 async fn messages_that_arrive_late_change_nothing_that_is_held() {
-    let server = testkit::shared_standalone().await.unwrap();
+    let server = local_mongod::shared_standalone().await.unwrap();
     let mut before = 0;
     loop {
         let proxy = Proxy::to(SocketAddr::from(([127, 0, 0, 1], server.port()))).await;
@@ -339,7 +339,7 @@ const DOCUMENTS: i32 = 3;
 /// Transactions read a number and write the next one: an update between the two would be lost.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_is_lost_between_transactions_and_updates_by_id() {
-    let server = testkit::shared_standalone().await.unwrap();
+    let server = local_mongod::shared_standalone().await.unwrap();
     let tx_database = unique_db("tx");
     let isolation = Isolation::Snapshot;
     let options = ClientOptions { tx_database: tx_database.clone(), isolation, ..quiet::options() };

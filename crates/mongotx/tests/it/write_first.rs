@@ -45,7 +45,7 @@ fn insert(id: i32) -> WriteModel {
 
 /// The documents as they are stored.
 async fn stored(coll: &Collection<Document>) -> BTreeMap<i32, Document> {
-    let server = testkit::shared_standalone().await.unwrap();
+    let server = local_mongod::shared_standalone().await.unwrap();
     let driver = mongodb::Client::with_uri_str(server.uri()).await.unwrap();
     let stored = driver.database(&coll.namespace().db).collection::<Document>(&coll.namespace().coll);
     let mut cursor = stored.find(doc! {}).await.unwrap();

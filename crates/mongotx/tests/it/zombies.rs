@@ -8,9 +8,9 @@ use crate::common;
 
 use bson::doc;
 use futures_util::{StreamExt, stream};
+use local_mongod::signal;
 use mongotx::{Client, ErrorKind, Step, TransactionOptions};
 use std::time::Duration;
-use testkit::signal;
 
 use common::{
     hooks::Hook,
@@ -47,7 +47,7 @@ async fn steps_of(scenario: Scenario, uri: &str) -> Vec<(Step, usize)> {
 }
 
 async fn stop_everywhere(scenario: Scenario) {
-    let server = testkit::shared_standalone().await.unwrap();
+    let server = local_mongod::shared_standalone().await.unwrap();
     let jobs: Vec<Job> = steps_of(scenario, &server.uri())
         .await
         .into_iter()

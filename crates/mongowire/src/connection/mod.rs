@@ -70,7 +70,7 @@ impl Connection {
     /// ```
     /// # #[tokio::main]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let server = testkit::Server::standalone().await?;
+    /// # let server = local_mongod::Server::standalone().await?;
     /// # let settings = mongowire::Settings::new(mongowire::Address::Tcp("127.0.0.1".to_owned(), server.port()));
     /// use mongowire::Connection;
     ///
@@ -132,7 +132,7 @@ impl Connection {
     /// ```
     /// # #[tokio::main]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let server = testkit::Server::standalone().await?;
+    /// # let server = local_mongod::Server::standalone().await?;
     /// # let settings = mongowire::Settings::new(mongowire::Address::Tcp("127.0.0.1".to_owned(), server.port()));
     /// # let mut connection = mongowire::Connection::open(settings.into(), 1).await?;
     /// use std::time::Duration;
@@ -171,7 +171,7 @@ impl Connection {
     /// ```
     /// # #[tokio::main]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let server = testkit::Server::standalone().await?;
+    /// # let server = local_mongod::Server::standalone().await?;
     /// # let settings = mongowire::Settings::new(mongowire::Address::Tcp("127.0.0.1".to_owned(), server.port()));
     /// # let mut connection = mongowire::Connection::open(settings.into(), 1).await?;
     /// use bson::rawdoc;

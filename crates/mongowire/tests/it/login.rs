@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use bson::{doc, rawdoc};
+use local_mongod::ServerOptions;
 use mongowire::{Connection, Failure, Refusal};
-use testkit::ServerOptions;
 
 use crate::{LIMIT, settings};
 
 /// A server with a user for each mechanism, and one for both. `localhost exception`: any client may
 /// make the first user.
-async fn server() -> testkit::Server {
+async fn server() -> local_mongod::Server {
     let server = ServerOptions::standalone().start().await.unwrap();
     let admin = server.client().await.unwrap().database("admin");
     for (user, mechanisms) in
@@ -22,7 +22,7 @@ async fn server() -> testkit::Server {
     server
 }
 
-async fn opened(server: &testkit::Server, user: &str, password: &str, more: &str) -> Result<Connection, Failure> {
+async fn opened(server: &local_mongod::Server, user: &str, password: &str, more: &str) -> Result<Connection, Failure> {
     let uri = format!("mongodb://{user}:{password}@127.0.0.1:{}/?directConnection=true{more}", server.port());
     Connection::open(Arc::new(settings(&uri).await), 1).await
 }

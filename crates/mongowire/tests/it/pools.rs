@@ -10,7 +10,7 @@ use crate::{LIMIT, fake::Fake, limits, pool, settings};
 
 #[tokio::test]
 async fn the_connection_used_last_is_used_next() {
-    let server = testkit::shared_standalone().await.unwrap();
+    let server = local_mongod::shared_standalone().await.unwrap();
     let (pool, begun) = pool(settings(&server.uri()).await, limits(3));
     let (one, two) = (pool.get().await.unwrap(), pool.get().await.unwrap());
     let (first, second) = (one.number(), two.number());
@@ -24,7 +24,7 @@ async fn the_connection_used_last_is_used_next() {
 
 #[tokio::test]
 async fn there_are_no_more_than_the_limit_and_the_error_names_it() {
-    let server = testkit::shared_standalone().await.unwrap();
+    let server = local_mongod::shared_standalone().await.unwrap();
     let brief = PoolLimits { most: 2, wait: Duration::from_millis(20), idle: None };
     let (pool, _) = pool(settings(&server.uri()).await, brief);
     let held = (pool.get().await.unwrap(), pool.get().await.unwrap());
@@ -37,7 +37,7 @@ async fn there_are_no_more_than_the_limit_and_the_error_names_it() {
 
 #[tokio::test]
 async fn idle_connections_do_not_pile_up() {
-    let server = testkit::shared_standalone().await.unwrap();
+    let server = local_mongod::shared_standalone().await.unwrap();
     let brief = PoolLimits { idle: Some(Duration::from_millis(20)), ..limits(10) };
     let (pool, begun) = pool(settings(&server.uri()).await, brief);
     let many = (pool.get().await.unwrap(), pool.get().await.unwrap(), pool.get().await.unwrap());
@@ -76,7 +76,7 @@ async fn a_connection_that_says_something_by_itself_is_not_used() {
 
 #[tokio::test]
 async fn connections_from_before_a_clearing_are_not_used_again() {
-    let server = testkit::shared_standalone().await.unwrap();
+    let server = local_mongod::shared_standalone().await.unwrap();
     let (pool, begun) = pool(settings(&server.uri()).await, limits(2));
     let (lent, idle) = (pool.get().await.unwrap(), pool.get().await.unwrap());
     drop(idle);
@@ -87,7 +87,7 @@ async fn connections_from_before_a_clearing_are_not_used_again() {
 
 #[tokio::test]
 async fn a_closed_pool_gives_none() {
-    let server = testkit::shared_standalone().await.unwrap();
+    let server = local_mongod::shared_standalone().await.unwrap();
     let (pool, _) = pool(settings(&server.uri()).await, limits(2));
     let mut lent = pool.get().await.unwrap();
     pool.close();
@@ -100,7 +100,7 @@ async fn a_closed_pool_gives_none() {
 #[test]
 fn connections_outlive_the_runtime_of_whoever_used_them_first() {
     let long = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-    let server = long.block_on(testkit::Server::standalone()).unwrap();
+    let server = long.block_on(local_mongod::Server::standalone()).unwrap();
     let (pool, begun) = long.block_on(async { pool(settings(&server.uri()).await, limits(1)) });
     for _ in 0..2 {
         let brief = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

@@ -3,15 +3,15 @@
 use std::sync::{Arc, atomic::Ordering::SeqCst};
 
 use bson::rawdoc;
+use local_mongod::unique_db;
 use mongodb::options::{ClientOptions, ServerApi, ServerApiVersion};
 use mongowire::{Connection, Failure, Refusal, Sequence, Settings};
-use testkit::unique_db;
 
 use crate::{LIMIT, limits, pool, settings};
 
 #[tokio::test]
 async fn commands_are_answered_refusals_included() {
-    let server = testkit::shared_standalone().await.unwrap();
+    let server = local_mongod::shared_standalone().await.unwrap();
     let mut connection = Connection::open(settings(&server.uri()).await.into(), 7).await.unwrap();
     let db = unique_db("answered");
     let beside = [Sequence { name: "documents".to_owned(), bytes: rawdoc! {"_id": 1, "n": "x"}.into_bytes() }];
@@ -27,7 +27,7 @@ async fn commands_are_answered_refusals_included() {
 
 #[tokio::test]
 async fn long_commands_and_long_answers_go_through() {
-    let server = testkit::shared_standalone().await.unwrap();
+    let server = local_mongod::shared_standalone().await.unwrap();
     let mut connection = Connection::open(settings(&server.uri()).await.into(), 1).await.unwrap();
     let db = unique_db("long");
     for length in [1, 100, 8_170, 8_192, 65_536, 1_000_000, 15_000_000] {
@@ -44,7 +44,7 @@ async fn long_commands_and_long_answers_go_through() {
 
 #[tokio::test]
 async fn a_connection_knows_the_process_that_it_leads_to() {
-    let server = testkit::Server::standalone().await.unwrap();
+    let server = local_mongod::Server::standalone().await.unwrap();
     let (pool, begun) = pool(settings(&server.uri()).await, limits(2));
     let before = pool.get().await.unwrap().greeting().clone();
     assert!(before.is_writable && !before.is_router && before.set_name.is_none());
@@ -63,7 +63,7 @@ async fn a_connection_knows_the_process_that_it_leads_to() {
 #[tokio::test]
 async fn servers_are_reached_by_unix_sockets() {
     let folder = tempfile::tempdir().unwrap();
-    let server = testkit::ServerOptions::standalone().start().await.unwrap();
+    let server = local_mongod::ServerOptions::standalone().start().await.unwrap();
     // The shared options say `--nounixsocket`: a socket of the test's own, which passes on what
     // comes.
     let path = folder.path().join("s.sock");
@@ -80,7 +80,7 @@ async fn servers_are_reached_by_unix_sockets() {
 
 #[tokio::test]
 async fn the_server_learns_the_applications_name_and_the_versioned_api() {
-    let server = testkit::shared_standalone().await.unwrap();
+    let server = local_mongod::shared_standalone().await.unwrap();
     let name = unique_db("named");
     let mut options = ClientOptions::parse(format!("{}&appName={name}", server.uri())).await.unwrap();
     options.server_api = Some(ServerApi::builder().version(ServerApiVersion::V1).strict(true).build());
@@ -97,7 +97,7 @@ async fn the_server_learns_the_applications_name_and_the_versioned_api() {
 
 #[tokio::test]
 async fn commands_sent_together_are_answered_in_their_order() {
-    let server = testkit::shared_standalone().await.unwrap();
+    let server = local_mongod::shared_standalone().await.unwrap();
     let mut connection = Connection::open(settings(&server.uri()).await.into(), 1).await.unwrap();
     let db = unique_db("together");
     let long = "x".repeat(1_000_000);

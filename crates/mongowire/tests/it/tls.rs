@@ -3,9 +3,9 @@
 use std::{path::Path, sync::Arc};
 
 use bson::rawdoc;
+use local_mongod::ServerOptions;
 use mongowire::{Connection, Failure};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, ExtendedKeyUsagePurpose, IsCa, KeyPair};
-use testkit::ServerOptions;
 
 use crate::{LIMIT, settings};
 
@@ -46,12 +46,12 @@ impl Certificates {
     }
 }
 
-async fn opened(server: &testkit::Server, more: &str) -> Result<Connection, Failure> {
+async fn opened(server: &local_mongod::Server, more: &str) -> Result<Connection, Failure> {
     let uri = format!("mongodb://127.0.0.1:{}/?directConnection=true&tls=true{more}", server.port());
     Connection::open(Arc::new(settings(&uri).await), 1).await
 }
 
-/// `preferTLS`, so that the testkit itself gets in; without a CA file, which would ask it for a
+/// `preferTLS`, so that `local-mongod` itself gets in; without a CA file, which would ask it for a
 /// certificate.
 #[tokio::test]
 async fn the_servers_certificate_is_looked_at_as_the_options_say() {

@@ -7,7 +7,7 @@ use std::{
 };
 
 use bson::DateTime;
-use testkit::Server;
+use local_mongod::Server;
 use tokio::task::JoinSet;
 
 use super::{

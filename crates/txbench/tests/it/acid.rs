@@ -10,8 +10,8 @@ struct Command {
 }
 
 async fn test(line: &str) -> Vec<TargetReport> {
-    let standalone = testkit::shared_standalone().await.unwrap().uri();
-    let replica_set = testkit::shared_replica_set().await.unwrap().uri();
+    let standalone = local_mongod::shared_standalone().await.unwrap().uri();
+    let replica_set = local_mongod::shared_replica_set().await.unwrap().uri();
     let line = format!("acid {line} --uri {standalone} --replica-uri {replica_set}");
     run_acid(&Command::try_parse_from(line.split_whitespace()).unwrap().args).await.unwrap().targets
 }

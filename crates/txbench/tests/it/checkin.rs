@@ -21,10 +21,10 @@ fn workload(options: &[&str]) -> Result<Box<dyn Workload>, txbench::BenchError> 
 async fn loaded(target: &str, workload: &dyn Workload) -> Box<dyn Target> {
     let name: TargetName = target.parse().unwrap();
     let server = match name.traits().needs_replica_set {
-        true => testkit::shared_replica_set().await.unwrap(),
-        false => testkit::shared_standalone().await.unwrap(),
+        true => local_mongod::shared_replica_set().await.unwrap(),
+        false => local_mongod::shared_standalone().await.unwrap(),
     };
-    let connection = Connection::new(server.uri(), testkit::unique_db("checkin"), 4);
+    let connection = Connection::new(server.uri(), local_mongod::unique_db("checkin"), 4);
     let target = (name.entry().connect)(connection).await.unwrap();
     workload.load(&*target, 1, &|_, _| {}).await.unwrap();
     target

@@ -11,7 +11,7 @@ use txbench::BenchError;
 /// Runs a command line on the shared server, for the shortest time that can be measured unless it
 /// gives another.
 async fn bench_shared(line: &str) -> Result<BenchResult, BenchError> {
-    let uri = testkit::shared_standalone().await.unwrap().uri();
+    let uri = local_mongod::shared_standalone().await.unwrap().uri();
     bench(&format!("{line} --uri {uri} --seconds 1 --warm-up 0")).await
 }
 

@@ -47,7 +47,8 @@ const ROWS: &[Row] = &[
 ];
 
 async fn run_on(workload: &str, target: &str, clients: u32) -> Result<BenchResult, BenchError> {
-    let (alone, set) = (testkit::shared_standalone().await.unwrap(), testkit::shared_replica_set().await.unwrap());
+    let (alone, set) =
+        (local_mongod::shared_standalone().await.unwrap(), local_mongod::shared_replica_set().await.unwrap());
     let line = format!(
         "{workload} --targets {target} --clients {clients} --rounds 1 --seconds 1 --warm-up 0 --uri {} \
          --replica-uri {}",

@@ -20,7 +20,7 @@ const WORKS: &[Work] = &[
 
 #[tokio::test(flavor = "multi_thread")]
 async fn figures_measured_on_a_server_are_on_the_page() {
-    let server = testkit::shared_standalone().await.unwrap();
+    let server = local_mongod::shared_standalone().await.unwrap();
     let directory = tempfile::tempdir().unwrap();
     let out = directory.path().join("papers");
     let words =

@@ -5,8 +5,8 @@ use crate::common;
 
 use benchkit::report::result::BenchResult;
 use bson::{DateTime, Document, doc, oid::ObjectId};
+use local_mongod::{shared_standalone, unique_db};
 use mongodb::Database;
-use testkit::{shared_standalone, unique_db};
 use txbench::{
     BenchError,
     error::OpError,

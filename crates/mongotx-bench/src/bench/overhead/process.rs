@@ -65,7 +65,7 @@ impl GatewayProcess {
     /// Ends the process of the gateway.
     pub(crate) async fn end(mut self) -> Result<(), BenchError> {
         if let Some(id) = self.child.id() {
-            testkit::signal::terminate(id).map_err(|error| failed(&error))?;
+            local_mongod::signal::terminate(id).map_err(|error| failed(&error))?;
         }
         let ended = tokio::time::timeout(LIMIT, self.child.wait()).await;
         ended.map_err(|late| failed(&late))?.map_err(|error| failed(&error)).map(drop)

@@ -8,7 +8,7 @@ use std::{
 };
 
 use benchkit::report;
-use leash::{Process, Start};
+use child_processes::{Process, Start};
 use txbench::acid::AcidReport;
 
 use super::{

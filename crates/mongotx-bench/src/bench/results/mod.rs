@@ -136,7 +136,7 @@ fn draw(out: &Path) {
         return;
     }
     let Ok(program) = program.canonicalize() else { return };
-    match leash::run_limited(Command::new(program), DRAW_LIMIT) {
+    match child_processes::run_limited(Command::new(program), DRAW_LIMIT) {
         Ok(done) if done.status.success() => {}
         Ok(done) => say::warn(&format!("mongotx-bench: the charts are not drawn: {}", done.said.trim())),
         Err(error) => say::warn(&format!("mongotx-bench: the charts are not drawn: {error}")),

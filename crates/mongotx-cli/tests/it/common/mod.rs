@@ -4,7 +4,7 @@
 
 use std::process::{Command, Stdio};
 
-pub use testkit::{status_and_output, until};
+pub use local_mongod::{status_and_output, until};
 
 /// The binary with these arguments.
 pub fn mongotx<'a>(args: impl IntoIterator<Item = &'a str>) -> Command {

@@ -13,8 +13,8 @@
 use std::sync::{Arc, atomic::AtomicBool};
 
 use bson::{Document, doc};
+use local_mongod::signal;
 use mongotx::Step;
-use testkit::signal;
 
 use super::{
     bank::{ACCOUNTS, BEGINNING, Business, Customer, Ledger, Work},
@@ -41,7 +41,7 @@ impl Case {
     pub(crate) fn new(uri: &str, business: Business, step: Step, blow: Blow) -> Self {
         let uri = format!("{uri}&serverSelectionTimeoutMS=8000");
         let name = format!("{business:?}, {blow:?} at {step:?}");
-        Self { name, uri, db: testkit::unique_db("failover"), business, step, blow }
+        Self { name, uri, db: local_mongod::unique_db("failover"), business, step, blow }
     }
 
     fn work(&self, name: &str, uri: &str, ledger: &Arc<Ledger>) -> Work {

@@ -86,7 +86,7 @@ async fn durable_writes_are_made_once_wherever_a_gateway_is_paused() {
 }
 
 async fn break_everywhere(business: Business, blow: Blow, steps: &[Step]) {
-    let server = testkit::Server::standalone().await.unwrap();
+    let server = local_mongod::Server::standalone().await.unwrap();
     let cases: Vec<Case> = steps.iter().map(|step| Case::new(&server.uri(), business, *step, blow)).collect();
     stream::iter(&cases).for_each_concurrent(AT_A_TIME, Case::break_and_check).await;
     check::doctor_finds_nothing(&server.uri());

@@ -1,5 +1,5 @@
-//! A gateway as a process of its own ([`testkit::again()`]). It reports where it listens and when
-//! it is struck, and ends when its input is closed.
+//! A gateway as a process of its own ([`local_mongod::again()`]). It reports where it listens and
+//! when it is struck, and ends when its input is closed.
 
 use std::{
     net::SocketAddr,
@@ -12,9 +12,9 @@ use std::{
 };
 
 use futures_util::future::BoxFuture;
+use local_mongod::{report, signal};
 use mongotx::{ClientOptions, Step, StepHook};
 use mongotx_gateway::{Gateway, GatewayOptions, RetryableWrites, SessionLimits};
-use testkit::{report, signal};
 use tokio::{
     io::{AsyncBufReadExt, BufReader},
     process::{Child, Command},
@@ -98,7 +98,7 @@ pub(crate) async fn serve_or_check_words() {
         GatewayOptions { uri: job.uri, listen, client, sessions, retryable_writes, ..GatewayOptions::default() };
     let gateway = Gateway::start(options).await.unwrap();
     report(&format!("listening {}", gateway.address().unwrap())).unwrap();
-    tokio::task::spawn_blocking(testkit::until_released).await.unwrap().unwrap();
+    tokio::task::spawn_blocking(local_mongod::until_released).await.unwrap().unwrap();
     gateway.shutdown(LIMIT).await.unwrap();
     report("left").unwrap();
 }
@@ -163,7 +163,7 @@ pub(crate) struct Process {
 
 impl Process {
     pub(crate) fn start(job: &Job) -> Self {
-        let mut command = Command::from(testkit::again(TEST, JOB, &job.encode()).unwrap());
+        let mut command = Command::from(local_mongod::again(TEST, JOB, &job.encode()).unwrap());
         let mut child = command.stdin(Stdio::piped()).kill_on_drop(true).spawn().unwrap();
         let (sender, reports) = watch::channel(Reports::default());
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
@@ -208,7 +208,7 @@ impl Process {
 }
 
 fn note(reports: &mut Reports, line: &str) {
-    match testkit::heard(line).map(|words| words.split_once(' ').unwrap_or((words, ""))) {
+    match local_mongod::heard(line).map(|words| words.split_once(' ').unwrap_or((words, ""))) {
         Some(("listening", address)) => reports.listening = address.parse().ok(),
         Some(("struck", _)) => reports.struck = true,
         Some(("left", _)) => reports.left = true,

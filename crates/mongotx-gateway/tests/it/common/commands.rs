@@ -20,7 +20,7 @@ pub struct Client {
 impl Client {
     /// A client with a gateway and a database of its own.
     pub async fn start(test: &str) -> Self {
-        Self::with_database(testkit::unique_db(test)).await
+        Self::with_database(local_mongod::unique_db(test)).await
     }
 
     /// A client with this database.
@@ -35,7 +35,7 @@ impl Client {
 
     /// A client with these options.
     pub async fn with_options(db: String, options: GatewayOptions) -> Self {
-        let server = testkit::shared_standalone().await.unwrap();
+        let server = local_mongod::shared_standalone().await.unwrap();
         Self::in_front_of(server.uri(), db, options).await
     }
 

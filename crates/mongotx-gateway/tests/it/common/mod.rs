@@ -22,7 +22,7 @@ pub const LIMIT: Duration = Duration::from_secs(20);
 
 /// A gateway on a free port.
 pub async fn gateway(limits: Limits) -> (Gateway, SocketAddr) {
-    let server = testkit::shared_standalone().await.unwrap();
+    let server = local_mongod::shared_standalone().await.unwrap();
     let gateway = Gateway::start(options(&server.uri(), limits)).await.unwrap();
     let address = gateway.address().unwrap();
     (gateway, address)
@@ -30,7 +30,7 @@ pub async fn gateway(limits: Limits) -> (Gateway, SocketAddr) {
 
 /// Options for a free port, and a database of client records of the test's own.
 pub fn options(uri: &str, limits: Limits) -> GatewayOptions {
-    let client = ClientOptions { tx_database: testkit::unique_db("gw"), sweep: false, ..ClientOptions::default() };
+    let client = ClientOptions { tx_database: local_mongod::unique_db("gw"), sweep: false, ..ClientOptions::default() };
     let listen = Some("127.0.0.1:0".parse().unwrap());
     GatewayOptions { uri: uri.to_owned(), listen, limits, client, ..GatewayOptions::default() }
 }

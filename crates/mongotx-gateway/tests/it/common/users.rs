@@ -16,7 +16,7 @@ pub const PASSWORD: &str = "'s pässwörd";
 
 /// A gateway with users `NAME@DATABASE`, each with roles separated by commas.
 pub async fn guarded(users: &[(&str, &str)]) -> (Gateway, SocketAddr, TempDir) {
-    let server = testkit::shared_standalone().await.unwrap();
+    let server = local_mongod::shared_standalone().await.unwrap();
     let (options, folder) = with_users(options(&server.uri(), Limits::default()), users);
     let gateway = Gateway::start(options).await.unwrap();
     let address = gateway.address().unwrap();

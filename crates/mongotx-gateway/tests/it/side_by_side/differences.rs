@@ -71,8 +71,8 @@ async fn difference_g4_reserved_names_are_refused() {
 
 #[tokio::test]
 async fn difference_g5_tailable_cursors_are_refused_in_front_of_a_replica_set() {
-    let set = testkit::shared_replica_set().await.unwrap();
-    let client = Client::in_front_of(set.uri(), testkit::unique_db("cmp_g5"), GatewayOptions::default()).await;
+    let set = local_mongod::shared_replica_set().await.unwrap();
+    let client = Client::in_front_of(set.uri(), local_mongod::unique_db("cmp_g5"), GatewayOptions::default()).await;
     client.ok(doc! {"create": "c", "capped": true, "size": 10_000}).await;
     client.ok(doc! {"insert": "c", "documents": [{"_id": 1}]}).await;
     for find in [doc! {"find": "c", "tailable": true}, doc! {"find": "c", "tailable": true, "awaitData": true}] {

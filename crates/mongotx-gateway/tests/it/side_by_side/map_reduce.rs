@@ -119,7 +119,7 @@ async fn map_reduce_is_answered_the_same() {
 async fn results_go_to_another_database() {
     let mut pair = Pair::start("cmp_mr_db").await;
     pair.same(five()).await;
-    let out = doc! {"replace": "o", "db": testkit::unique_db("cmp_mr_other")};
+    let out = doc! {"replace": "o", "db": local_mongod::unique_db("cmp_mr_other")};
     let (ours, theirs) = pair.ask(sum(doc! {"out": out.clone()})).await;
     assert_eq!(ours, theirs);
     assert_eq!(ours.get_document("result").unwrap().get_str("collection").unwrap(), "o");
@@ -168,7 +168,7 @@ async fn a_map_reduce_is_explained() {
 async fn results_do_not_overwrite_what_a_transaction_holds() {
     let client = ClientOptions { write_wait: Duration::ZERO, ..ClientOptions::default() };
     let options = GatewayOptions { client, ..GatewayOptions::default() };
-    let gateway = Client::with_options(testkit::unique_db("mr_held"), options).await;
+    let gateway = Client::with_options(local_mongod::unique_db("mr_held"), options).await;
     gateway.ok(five()).await;
     gateway.ok(doc! {"insert": "o", "documents": [{"_id": 1, "value": 1}, {"_id": 0, "value": 0}]}).await;
     let holder = Session::new();

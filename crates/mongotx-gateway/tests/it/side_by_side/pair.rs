@@ -18,9 +18,9 @@ pub(crate) struct Pair {
 impl Pair {
     pub(crate) async fn start(test: &str) -> Self {
         let (gateway, address) = gateway(Limits::default()).await;
-        let port = testkit::shared_replica_set().await.unwrap().port();
+        let port = local_mongod::shared_replica_set().await.unwrap().port();
         let theirs = Raw::connect(SocketAddr::from(([127, 0, 0, 1], port))).await;
-        Self { _gateway: gateway, ours: Raw::connect(address).await, theirs, db: testkit::unique_db(test) }
+        Self { _gateway: gateway, ours: Raw::connect(address).await, theirs, db: local_mongod::unique_db(test) }
     }
 
     /// The full name of a collection.

@@ -61,7 +61,7 @@ async fn collections_are_renamed_the_same() {
 async fn a_collection_goes_to_another_database() {
     let mut pair = Pair::start("cmp_rename_db").await;
     pair.same(doc! {"insert": "c", "documents": [{"_id": 1}]}).await;
-    let away = format!("{}.c", testkit::unique_db("cmp_rename_other"));
+    let away = format!("{}.c", local_mongod::unique_db("cmp_rename_other"));
     pair.same(doc! {"renameCollection": pair.full("c"), "to": &away}).await;
     pair.same(doc! {"find": "c"}).await;
     pair.same(doc! {"renameCollection": away, "to": pair.full("d")}).await;
@@ -79,9 +79,11 @@ async fn only_the_database_admin_renames() {
 #[tokio::test]
 async fn difference_g6_what_a_transaction_holds_is_not_renamed_once_its_time_is_over() {
     let client = ClientOptions { write_wait: Duration::ZERO, ..ClientOptions::default() };
-    let gateway =
-        Client::with_options(testkit::unique_db("rename_held"), GatewayOptions { client, ..GatewayOptions::default() })
-            .await;
+    let gateway = Client::with_options(
+        local_mongod::unique_db("rename_held"),
+        GatewayOptions { client, ..GatewayOptions::default() },
+    )
+    .await;
     gateway.ok(doc! {"insert": "c", "documents": [{"_id": 1}]}).await;
     let holder = Session::new();
     gateway.ok(holder.first(doc! {"update": "c", "updates": [{"q": {"_id": 1}, "u": {"$set": {"a": 1}}}]})).await;

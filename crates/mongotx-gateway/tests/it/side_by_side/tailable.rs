@@ -87,7 +87,7 @@ async fn cursors_that_await_data_are_answered_the_same() {
 async fn a_fetch_that_awaits_data_is_answered_when_there_is_some() {
     let (_gateway, address) = gateway(Limits::default()).await;
     let (mut reader, mut writer) = (Raw::connect(address).await, Raw::connect(address).await);
-    let db = testkit::unique_db("tail_waits");
+    let db = local_mongod::unique_db("tail_waits");
     let on = |mut command: Document| {
         command.insert("$db", &db);
         command

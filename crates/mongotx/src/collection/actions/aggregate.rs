@@ -27,7 +27,7 @@ use crate::{
 /// # use bson::doc;
 /// # #[tokio::main]
 /// # async fn main() -> mongotx::Result<()> {
-/// # testkit::example!(client, accounts);
+/// # local_mongod::example!(client, accounts);
 /// # accounts.insert_many(&[doc! {"branch": "a", "balance": 5_i64}, doc! {"branch": "a", "balance": 7_i64}]).await?;
 /// #[derive(Debug, PartialEq, serde::Deserialize)]
 /// struct Total {
@@ -83,7 +83,7 @@ impl<'a, T> Aggregate<'a, T> {
     /// # use bson::doc;
     /// # #[tokio::main]
     /// # async fn main() -> mongotx::Result<()> {
-    /// # testkit::example!(client, accounts);
+    /// # local_mongod::example!(client, accounts);
     /// # accounts.insert_one(&doc! {"_id": 1, "branch": 1}).await?;
     /// use mongotx::Verbosity;
     ///
@@ -109,7 +109,7 @@ impl<'a, T> Aggregate<'a, T> {
     /// # use bson::doc;
     /// # #[tokio::main]
     /// # async fn main() -> mongotx::Result<()> {
-    /// # testkit::example!(client, accounts);
+    /// # local_mongod::example!(client, accounts);
     /// # accounts.insert_one(&doc! {"_id": 1}).await?;
     /// let mut bytes = accounts.aggregate([doc! {"$limit": 1}]).with_type::<bson::RawDocumentBuf>().await?;
     /// let first = bytes.next().await?.expect("there is a document");

@@ -102,7 +102,7 @@ impl WriteModel {
 /// # use bson::doc;
 /// # #[tokio::main]
 /// # async fn main() -> mongotx::Result<()> {
-/// # testkit::example!(client, accounts);
+/// # local_mongod::example!(client, accounts);
 /// use mongotx::WriteModel;
 ///
 /// let models = [1, 1, 2].map(|id| WriteModel::InsertOne { document: doc! {"_id": id} });

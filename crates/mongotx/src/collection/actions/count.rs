@@ -23,7 +23,7 @@ use crate::{
 /// # use bson::doc;
 /// # #[tokio::main]
 /// # async fn main() -> mongotx::Result<()> {
-/// # testkit::example!(client, accounts);
+/// # local_mongod::example!(client, accounts);
 /// accounts.create_index(doc! {"branch": 1}).await?;
 /// accounts.insert_many(&[doc! {"branch": 1}, doc! {"branch": 2}]).await?;
 /// let at_most_1000 = accounts.count_documents(doc! {"branch": 1}).limit(1_000).hint("branch_1").await?;
@@ -73,7 +73,7 @@ impl<'a> IntoFuture for Count<'a> {
 /// ```
 /// # #[tokio::main]
 /// # async fn main() -> mongotx::Result<()> {
-/// # testkit::example!(client, accounts);
+/// # local_mongod::example!(client, accounts);
 /// assert_eq!(accounts.estimated_document_count().await?, 0); // where there is no collection
 /// # Ok(()) }
 /// ```

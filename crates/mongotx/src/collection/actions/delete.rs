@@ -21,7 +21,7 @@ use crate::{
 /// # use bson::doc;
 /// # #[tokio::main]
 /// # async fn main() -> mongotx::Result<()> {
-/// # testkit::example!(client, accounts);
+/// # local_mongod::example!(client, accounts);
 /// # let mut session = client.session();
 /// # accounts.create_index(doc! {"closed": 1}).await?;
 /// # accounts.insert_one(&doc! {"_id": 1, "closed": true}).await?;

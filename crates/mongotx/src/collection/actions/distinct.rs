@@ -24,7 +24,7 @@ use crate::{
 /// # use bson::doc;
 /// # #[tokio::main]
 /// # async fn main() -> mongotx::Result<()> {
-/// # testkit::example!(client, accounts);
+/// # local_mongod::example!(client, accounts);
 /// # let account = |name: &str| doc! {"branch": 1, "owner": {"name": name}};
 /// # accounts.insert_many(&[account("Ann"), account("ann"), account("Bob")]).await?;
 /// let ignoring_case = doc! {"locale": "en", "strength": 2};

@@ -30,7 +30,7 @@ use crate::{
 /// # use bson::doc;
 /// # #[tokio::main]
 /// # async fn main() -> mongotx::Result<()> {
-/// # testkit::example!(client, accounts);
+/// # local_mongod::example!(client, accounts);
 /// # let mut session = client.session();
 /// # accounts.insert_many(&[doc! {"_id": 1, "owner": "ann", "balance": -3}, doc! {"_id": 2, "balance": 7}]).await?;
 /// session.begin()?;
@@ -98,7 +98,7 @@ impl<'a, T> Find<'a, T> {
     /// # use bson::doc;
     /// # #[tokio::main]
     /// # async fn main() -> mongotx::Result<()> {
-    /// # testkit::example!(client, accounts);
+    /// # local_mongod::example!(client, accounts);
     /// # accounts.create_index(doc! {"branch": 1}).await?;
     /// # accounts.insert_many(&[doc! {"branch": 5}, doc! {"branch": 15}, doc! {"branch": 25}]).await?;
     /// let range = accounts.find(doc! {}).hint("branch_1").min(doc! {"branch": 10}).max(doc! {"branch": 20}).await?;
@@ -116,7 +116,7 @@ impl<'a, T> Find<'a, T> {
     /// # use bson::doc;
     /// # #[tokio::main]
     /// # async fn main() -> mongotx::Result<()> {
-    /// # testkit::example!(client, accounts);
+    /// # local_mongod::example!(client, accounts);
     /// # accounts.create_index(doc! {"branch": 1}).await?;
     /// # accounts.insert_many(&[doc! {"branch": 15}, doc! {"branch": 20}]).await?;
     /// let range = accounts.find(doc! {}).hint("branch_1").max(doc! {"branch": 20}).await?;
@@ -134,7 +134,7 @@ impl<'a, T> Find<'a, T> {
     /// # use bson::doc;
     /// # #[tokio::main]
     /// # async fn main() -> mongotx::Result<()> {
-    /// # testkit::example!(client, accounts);
+    /// # local_mongod::example!(client, accounts);
     /// # accounts.create_index(doc! {"branch": 1}).await?;
     /// # accounts.insert_one(&doc! {"_id": 7, "branch": 1}).await?;
     /// let keys = accounts.find(doc! {"branch": 1}).hint("branch_1").return_key().await?.try_collect().await?;
@@ -152,7 +152,7 @@ impl<'a, T> Find<'a, T> {
     /// # use bson::doc;
     /// # #[tokio::main]
     /// # async fn main() -> mongotx::Result<()> {
-    /// # testkit::example!(client, accounts);
+    /// # local_mongod::example!(client, accounts);
     /// # accounts.insert_one(&doc! {"_id": 7}).await?;
     /// let numbered = accounts.find(doc! {}).show_record_id().await?.try_collect().await?;
     /// assert!(numbered[0].contains_key("$recordId"));
@@ -174,7 +174,7 @@ impl<'a, T> Find<'a, T> {
     /// # use bson::doc;
     /// # #[tokio::main]
     /// # async fn main() -> mongotx::Result<()> {
-    /// # testkit::example!(client, accounts);
+    /// # local_mongod::example!(client, accounts);
     /// use mongotx::Verbosity;
     ///
     /// let plan = accounts.find(doc! {"branch": 1}).explain(Verbosity::ExecutionStats).await?;
@@ -209,7 +209,7 @@ impl<'a, T: DeserializeOwned + 'static> IntoFuture for Find<'a, T> {
 /// # use bson::doc;
 /// # #[tokio::main]
 /// # async fn main() -> mongotx::Result<()> {
-/// # testkit::example!(client, accounts);
+/// # local_mongod::example!(client, accounts);
 /// # accounts.insert_one(&doc! {"_id": 7, "branch": 1, "opened": 2020, "owner": "ann"}).await?;
 /// let oldest = accounts.find_one(doc! {"branch": 1}).sort(doc! {"opened": 1}).projection(doc! {"owner": 1}).await?;
 /// assert_eq!(oldest, Some(doc! {"_id": 7, "owner": "ann"}));
@@ -229,7 +229,7 @@ impl<'a, T> FindOne<'a, T> {
     /// # use bson::doc;
     /// # #[tokio::main]
     /// # async fn main() -> mongotx::Result<()> {
-    /// # testkit::example!(client, accounts);
+    /// # local_mongod::example!(client, accounts);
     /// # accounts.insert_many(&[doc! {"_id": 1, "balance": 5}, doc! {"_id": 2, "balance": 9}]).await?;
     /// let richest = accounts.find_one(doc! {}).sort(doc! {"balance": -1}).await?;
     /// assert_eq!(richest, Some(doc! {"_id": 2, "balance": 9}));
@@ -245,7 +245,7 @@ impl<'a, T> FindOne<'a, T> {
     /// # use bson::doc;
     /// # #[tokio::main]
     /// # async fn main() -> mongotx::Result<()> {
-    /// # testkit::example!(client, accounts);
+    /// # local_mongod::example!(client, accounts);
     /// # accounts.insert_many(&[doc! {"_id": 1, "balance": 5}, doc! {"_id": 2, "balance": 9}]).await?;
     /// let second = accounts.find_one(doc! {}).sort(doc! {"balance": -1}).skip(1).await?;
     /// assert_eq!(second, Some(doc! {"_id": 1, "balance": 5}));
@@ -262,7 +262,7 @@ impl<'a, T> FindOne<'a, T> {
     /// # use bson::doc;
     /// # #[tokio::main]
     /// # async fn main() -> mongotx::Result<()> {
-    /// # testkit::example!(client, accounts);
+    /// # local_mongod::example!(client, accounts);
     /// # accounts.insert_many(&[doc! {"_id": 1, "balance": 5}, doc! {"_id": 2, "balance": 9}]).await?;
     /// let found = accounts.find_one(doc! {"_id": 1}).projection(doc! {"_id": 0, "balance": 1}).await?;
     /// assert_eq!(found, Some(doc! {"balance": 5}));
@@ -278,7 +278,7 @@ impl<'a, T> FindOne<'a, T> {
     /// # use bson::doc;
     /// # #[tokio::main]
     /// # async fn main() -> mongotx::Result<()> {
-    /// # testkit::example!(client, accounts);
+    /// # local_mongod::example!(client, accounts);
     /// # accounts.insert_one(&doc! {"_id": 1, "owner": "Ann"}).await?;
     /// let any_case = doc! {"locale": "en", "strength": 2};
     /// assert_eq!(accounts.find_one(doc! {"owner": "ann"}).await?, None);
@@ -295,7 +295,7 @@ impl<'a, T> FindOne<'a, T> {
     /// # use bson::doc;
     /// # #[tokio::main]
     /// # async fn main() -> mongotx::Result<()> {
-    /// # testkit::example!(client, accounts);
+    /// # local_mongod::example!(client, accounts);
     /// # accounts.insert_many(&[doc! {"_id": 1, "balance": 5}, doc! {"_id": 2, "balance": 9}]).await?;
     /// # accounts.create_index(doc! {"balance": 1}).await?;
     /// let found = accounts.find_one(doc! {"balance": {"$gt": 5}}).hint("balance_1").await?;
@@ -312,7 +312,7 @@ impl<'a, T> FindOne<'a, T> {
     /// # use bson::doc;
     /// # #[tokio::main]
     /// # async fn main() -> mongotx::Result<()> {
-    /// # testkit::example!(client, accounts);
+    /// # local_mongod::example!(client, accounts);
     /// # accounts.insert_many(&[doc! {"_id": 1, "balance": 5}, doc! {"_id": 2, "balance": 9}]).await?;
     /// let above = doc! {"$expr": {"$gt": ["$balance", "$$least"]}};
     /// let found = accounts.find_one(above).let_vars(doc! {"least": 5}).await?;
@@ -330,7 +330,7 @@ impl<'a, T> FindOne<'a, T> {
     /// # use bson::doc;
     /// # #[tokio::main]
     /// # async fn main() -> mongotx::Result<()> {
-    /// # testkit::example!(client, accounts);
+    /// # local_mongod::example!(client, accounts);
     /// # accounts.insert_many(&[doc! {"_id": 1, "balance": 5}, doc! {"_id": 2, "balance": 9}]).await?;
     /// # use std::time::Duration;
     /// let found = accounts.find_one(doc! {"_id": 1}).max_staleness(Duration::from_secs(1)).await?;
@@ -348,7 +348,7 @@ impl<'a, T> FindOne<'a, T> {
     /// # use bson::doc;
     /// # #[tokio::main]
     /// # async fn main() -> mongotx::Result<()> {
-    /// # testkit::example!(client, accounts);
+    /// # local_mongod::example!(client, accounts);
     /// # accounts.insert_many(&[doc! {"_id": 1, "balance": 5}, doc! {"_id": 2, "balance": 9}]).await?;
     /// # let mut session = client.session();
     /// session.begin()?;

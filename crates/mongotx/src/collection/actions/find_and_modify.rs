@@ -28,7 +28,7 @@ use crate::{
 /// # use bson::doc;
 /// # #[tokio::main]
 /// # async fn main() -> mongotx::Result<()> {
-/// # testkit::example!(client, counters);
+/// # local_mongod::example!(client, counters);
 /// use mongotx::ReturnDocument;
 ///
 /// let next = counters
@@ -104,7 +104,7 @@ impl<T> FindOneAndUpdate<'_, T> {
     /// # use bson::doc;
     /// # #[tokio::main]
     /// # async fn main() -> mongotx::Result<()> {
-    /// # testkit::example!(client, counters);
+    /// # local_mongod::example!(client, counters);
     /// let done = counters.find_one_and_update(doc! {"_id": "orders"}, doc! {"$inc": {"n": 1}}).upsert(true).in_full().await?;
     /// assert_eq!(done.upserted_id, Some("orders".into()));
     /// # Ok(()) }
@@ -140,7 +140,7 @@ fn decode<T: DeserializeOwned + 'static>(done: Modified) -> Result<Option<T>> {
 /// # use bson::doc;
 /// # #[tokio::main]
 /// # async fn main() -> mongotx::Result<()> {
-/// # testkit::example!(client, tickets);
+/// # local_mongod::example!(client, tickets);
 /// # tickets.insert_one(&doc! {"_id": 1, "opened": 2020, "state": "done"}).await?;
 /// let oldest = tickets.find_one_and_delete(doc! {"state": "done"}).sort(doc! {"opened": 1}).await?;
 /// assert_eq!(oldest, Some(doc! {"_id": 1, "opened": 2020, "state": "done"}));
@@ -186,7 +186,7 @@ impl<T> FindOneAndDelete<'_, T> {
     /// # use bson::doc;
     /// # #[tokio::main]
     /// # async fn main() -> mongotx::Result<()> {
-    /// # testkit::example!(client, tickets);
+    /// # local_mongod::example!(client, tickets);
     /// let done = tickets.find_one_and_delete(doc! {"state": "done"}).in_full().await?;
     /// assert!(!done.matched); // there is none
     /// # Ok(()) }

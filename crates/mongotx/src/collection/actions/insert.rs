@@ -21,7 +21,7 @@ use crate::{
 /// # use bson::doc;
 /// # #[tokio::main]
 /// # async fn main() -> mongotx::Result<()> {
-/// # testkit::example!(client, accounts);
+/// # local_mongod::example!(client, accounts);
 /// # let mut session = client.session();
 /// session.begin()?;
 /// accounts.insert_one(&doc! {"_id": 3, "balance": 0}).session(&mut session).await?;
@@ -76,7 +76,7 @@ impl<'a> IntoFuture for InsertOne<'a> {
 /// # use bson::doc;
 /// # #[tokio::main]
 /// # async fn main() -> mongotx::Result<()> {
-/// # testkit::example!(client, accounts);
+/// # local_mongod::example!(client, accounts);
 /// let done = accounts.insert_many(&[doc! {"_id": 1}, doc! {"_id": 1}, doc! {"_id": 2}]).ordered(false).await;
 /// let error = done.expect_err("two documents have the same `_id`");
 /// assert_eq!(error.write_errors()[0].index, 1); // the second document

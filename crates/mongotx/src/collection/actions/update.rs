@@ -25,7 +25,7 @@ use crate::{
 /// # use bson::doc;
 /// # #[tokio::main]
 /// # async fn main() -> mongotx::Result<()> {
-/// # testkit::example!(client, orders);
+/// # local_mongod::example!(client, orders);
 /// # let line = |due: i64| doc! {"due": bson::DateTime::from_millis(due)};
 /// # orders.insert_one(&doc! {"_id": 1, "state": "open", "lines": [line(0), line(i64::MAX)]}).await?;
 /// let late = doc! {"line.due": {"$lt": bson::DateTime::now()}};

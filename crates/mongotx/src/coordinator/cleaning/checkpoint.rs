@@ -70,7 +70,7 @@ struct DecidedStamps {
 /// # use bson::doc;
 /// # #[tokio::main]
 /// # async fn main() -> mongotx::Result<()> {
-/// # testkit::example!(client, accounts);
+/// # local_mongod::example!(client, accounts);
 /// # client.session().with_transaction(async |session| accounts.insert_one(&doc! {"_id": 1}).session(session).await).await?;
 /// let checkpoint = client.checkpoint().await?;
 /// assert!(checkpoint.settled().collections.contains(accounts.namespace()));
@@ -130,7 +130,7 @@ impl Checkpoint {
     /// # use bson::doc;
     /// # #[tokio::main]
     /// # async fn main() -> mongotx::Result<()> {
-    /// # testkit::example!(client, accounts);
+    /// # local_mongod::example!(client, accounts);
     /// # client.session().with_transaction(async |session| accounts.insert_one(&doc! {"_id": 1}).session(session).await).await?;
     /// let checkpoint = client.checkpoint().await?;
     /// let settled = checkpoint.settled();
@@ -148,7 +148,7 @@ impl Checkpoint {
     /// ```
     /// # #[tokio::main]
     /// # async fn main() -> mongotx::Result<()> {
-    /// # testkit::example!(client);
+    /// # local_mongod::example!(client);
     /// # use std::time::Duration;
     /// let checkpoint = client.checkpoint().await?;
     /// let copying = tokio::time::sleep(Duration::from_millis(10)); // a tool that copies
@@ -172,7 +172,7 @@ impl Checkpoint {
     /// ```
     /// # #[tokio::main]
     /// # async fn main() -> mongotx::Result<()> {
-    /// # testkit::example!(client);
+    /// # local_mongod::example!(client);
     /// let checkpoint = client.checkpoint().await?;
     /// // Copy the databases here.
     /// let ended = checkpoint.end().await?;

@@ -64,7 +64,7 @@ pub(crate) async fn note_database(server: &Server, database: &str) {
 /// ```
 /// # #[tokio::main]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let server = testkit::Server::standalone().await?;
+/// # let server = local_mongod::Server::standalone().await?;
 /// # let uri = &server.uri();
 /// use mongotx::{Client, ClientOptions};
 ///

@@ -29,11 +29,11 @@ struct World {
 
 impl World {
     async fn new() -> Self {
-        let server = testkit::shared_standalone().await.unwrap();
+        let server = local_mongod::shared_standalone().await.unwrap();
         let options = || ClientOptions { sweep: false, ..crate::quiet::at_read_committed() };
         let client = Client::connect_with(&server.uri(), options()).await.unwrap();
         let rival = Client::connect_with(&server.uri(), options()).await.unwrap();
-        let db = testkit::unique_db("aggregate");
+        let db = local_mongod::unique_db("aggregate");
         let driver = server.client().await.unwrap().database(&db);
         Self { client, rival, driver, db }
     }

@@ -212,7 +212,7 @@ async fn equal_ids_of_other_types_are_distinguished_in_one_bulk() {
 /// nothing of it stays.
 #[tokio::test]
 async fn bulk_that_the_server_interrupts_is_not_done_twice() {
-    let options = testkit::ServerOptions::standalone().arg("--setParameter").arg("enableTestCommands=1");
+    let options = local_mongod::ServerOptions::standalone().arg("--setParameter").arg("enableTestCommands=1");
     let server = options.start().await.unwrap();
     let admin = server.client().await.unwrap().database("admin");
     let client = Client::connect_with(&server.uri(), quiet::options()).await.unwrap();
@@ -264,7 +264,7 @@ async fn bulk_that_the_server_interrupts_is_not_done_twice() {
 /// The server gives the one statement of a bulk up when it has locked some of its documents.
 #[tokio::test]
 async fn statement_that_the_server_interrupts_in_the_middle_leaves_nothing() {
-    let options = testkit::ServerOptions::standalone().arg("--setParameter").arg("enableTestCommands=1");
+    let options = local_mongod::ServerOptions::standalone().arg("--setParameter").arg("enableTestCommands=1");
     let server = options.arg("--setParameter").arg("internalQueryExecYieldIterations=1").start().await.unwrap();
     let admin = server.client().await.unwrap().database("admin");
     let gate = quiet::Gate::before(&[Step::BeforeUndo]);

@@ -13,7 +13,7 @@ fn update(id: impl Into<Bson>, update: Document) -> WriteModel {
 
 /// The database of the collection, as the driver sees it.
 async fn plain(coll: &Collection<Document>) -> mongodb::Database {
-    testkit::shared_standalone().await.unwrap().client().await.unwrap().database(&coll.namespace().db)
+    local_mongod::shared_standalone().await.unwrap().client().await.unwrap().database(&coll.namespace().db)
 }
 
 /// The updates of the collection that the server carries out meanwhile: how many documents each of

@@ -193,7 +193,7 @@ async fn clients_that_die_leave_all_of_their_events_or_none() {
 /// without any.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_server_that_is_killed_keeps_changes_and_events_together() {
-    let server = testkit::Server::standalone().await.unwrap();
+    let server = local_mongod::Server::standalone().await.unwrap();
     let place = Watched::on(&server, "agree_kills", options()).await;
     let start = accounts(&place).await;
     let other = place.another().await;

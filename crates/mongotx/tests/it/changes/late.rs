@@ -23,7 +23,7 @@ struct Scene {
 
 impl Scene {
     async fn new(name: &str) -> Self {
-        let server = testkit::shared_standalone().await.unwrap();
+        let server = local_mongod::shared_standalone().await.unwrap();
         let proxy = Proxy::to(SocketAddr::from(([127, 0, 0, 1], server.port()))).await;
         let commit_timeout = Duration::from_secs(1);
         let change_streams = ChangeStreams::All;

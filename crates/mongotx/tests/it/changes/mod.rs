@@ -37,13 +37,13 @@ impl Watched {
     }
 
     pub(crate) async fn with(name: &str, options: ClientOptions) -> Self {
-        Self::on(testkit::shared_standalone().await.unwrap(), name, options).await
+        Self::on(local_mongod::shared_standalone().await.unwrap(), name, options).await
     }
 
-    pub(crate) async fn on(server: &testkit::Server, name: &str, options: ClientOptions) -> Self {
-        let options = ClientOptions { tx_database: testkit::unique_db("changes"), ..options };
+    pub(crate) async fn on(server: &local_mongod::Server, name: &str, options: ClientOptions) -> Self {
+        let options = ClientOptions { tx_database: local_mongod::unique_db("changes"), ..options };
         let client = Client::connect_with(&server.uri(), options.clone()).await.unwrap();
-        let plain = server.client().await.unwrap().database(&testkit::unique_db(name));
+        let plain = server.client().await.unwrap().database(&local_mongod::unique_db(name));
         Self { ours: client.database(plain.name()), client, plain, options, uri: server.uri() }
     }
 

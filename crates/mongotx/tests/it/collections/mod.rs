@@ -26,10 +26,10 @@ pub(crate) struct Place {
 
 impl Place {
     pub(crate) async fn new(name: &str) -> Self {
-        let server = testkit::shared_standalone().await.unwrap();
+        let server = local_mongod::shared_standalone().await.unwrap();
         let options = ClientOptions { write_wait: Duration::from_millis(50), ..crate::quiet::at_read_committed() };
         let client = Client::connect_with(&server.uri(), options).await.unwrap();
-        let plain = server.client().await.unwrap().database(&testkit::unique_db(name));
+        let plain = server.client().await.unwrap().database(&local_mongod::unique_db(name));
         Self { ours: client.database(plain.name()), client, plain }
     }
 

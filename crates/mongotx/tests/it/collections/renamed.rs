@@ -26,7 +26,7 @@ async fn rename(collection: &Collection<Document>, name: &str) -> mongotx::Resul
 
 /// A client that stands at gates, and waits for rivals.
 async fn client_with(hook: Arc<Hook>) -> Client {
-    let server = testkit::shared_standalone().await.unwrap();
+    let server = local_mongod::shared_standalone().await.unwrap();
     let options = ClientOptions { hook: Some(hook), ..crate::quiet::at_read_committed() };
     Client::connect_with(&server.uri(), options).await.unwrap()
 }

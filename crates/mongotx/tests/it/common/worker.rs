@@ -1,13 +1,13 @@
-//! A client as a process of its own ([`testkit::again()`]). It reports what happens, and ends or
-//! stops itself when it reaches its step.
+//! A client as a process of its own ([`local_mongod::again()`]). It reports what happens, and ends
+//! or stops itself when it reaches its step.
 
 use std::{
     process::{Child, ExitStatus, Stdio},
     sync::mpsc::{Receiver, RecvTimeoutError, channel},
 };
 
+use local_mongod::{again, listen, signal};
 use mongotx::{ErrorKind, Step};
-use testkit::{again, listen, signal};
 
 use super::{
     LIMIT,
@@ -100,7 +100,7 @@ fn check_words() {
 
 /// Sends words to the process that has started this one.
 pub(crate) fn say(words: &str) {
-    testkit::report(words).unwrap();
+    local_mongod::report(words).unwrap();
 }
 
 fn words_of(progress: Progress) -> String {

@@ -20,7 +20,7 @@ pub(crate) struct World {
 
 impl World {
     pub(crate) fn new(uri: &str, name: &str) -> Self {
-        Self { uri: format!("{uri}&serverSelectionTimeoutMS=8000"), db: testkit::unique_db(name) }
+        Self { uri: format!("{uri}&serverSelectionTimeoutMS=8000"), db: local_mongod::unique_db(name) }
     }
 
     /// The database of the client records.

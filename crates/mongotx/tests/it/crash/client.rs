@@ -17,7 +17,7 @@ const LEASE_MS: u64 = 600;
 const AT_A_TIME: usize = 6;
 
 async fn kill_everywhere(scenario: Scenario) {
-    let server = testkit::shared_standalone().await.unwrap();
+    let server = local_mongod::shared_standalone().await.unwrap();
     let steps = plan::steps_of(scenario, &server.uri()).await;
     let are_all_asked_for = std::env::var_os("MONGOTX_CRASH_ALL").is_some();
     let cases = steps.into_iter().enumerate().flat_map(|(place, (step, times))| {

@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use bson::{Document, doc};
+use local_mongod::Server;
 use mongotx::{Client, ClientOptions, Collection, ErrorKind, Isolation, Outcome, Session, TransactionOptions};
-use testkit::Server;
 
 use crate::common::{until, world::World};
 use crate::crash::server::{crash, forgetful_server};

@@ -35,7 +35,7 @@ pub(crate) async fn steps_of(scenario: Scenario, uri: &str) -> Vec<(Step, usize)
 
 #[tokio::test]
 async fn every_step_is_reached_by_a_scenario() {
-    let server = testkit::shared_standalone().await.unwrap();
+    let server = local_mongod::shared_standalone().await.unwrap();
     let mut reached = BTreeSet::new();
     for scenario in Scenario::ALL {
         let steps = steps_of(scenario, &server.uri()).await;

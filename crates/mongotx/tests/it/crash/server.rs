@@ -3,7 +3,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use testkit::Server;
+use local_mongod::Server;
 
 use crate::common::{
     hooks::Gate,
@@ -18,7 +18,7 @@ const LEASE_MS: u64 = 30_000;
 
 /// A server that writes its journal rarely: what was acknowledged without it is likely to be lost.
 pub(crate) async fn forgetful_server() -> Server {
-    testkit::ServerOptions::standalone().arg("--journalCommitInterval").arg("500").start().await.unwrap()
+    local_mongod::ServerOptions::standalone().arg("--journalCommitInterval").arg("500").start().await.unwrap()
 }
 
 pub(crate) async fn crash(server: &Server) {

@@ -5,8 +5,8 @@
 use std::time::Duration;
 
 use bson::{Bson, Document, doc};
+use local_mongod::Server;
 use mongotx::{Client, ErrorKind, Step};
-use testkit::Server;
 
 use crate::common::{LIMIT, hooks::Gate, world::World};
 use crate::crash::server::{crash, forgetful_server};

@@ -103,9 +103,9 @@ struct Sequence {
 }
 
 impl Sequence {
-    async fn begin(server: &testkit::Server, client: &Client, seed: u64) -> Self {
+    async fn begin(server: &local_mongod::Server, client: &Client, seed: u64) -> Self {
         let driver = server.client().await.unwrap();
-        let [plain, stored] = ["plain", "ours"].map(|name| driver.database(&testkit::unique_db(name)));
+        let [plain, stored] = ["plain", "ours"].map(|name| driver.database(&local_mongod::unique_db(name)));
         let mut random = Random::of_seed(seed);
         let indexes: Vec<Document> = operations::indexes().into_iter().filter(|_| random.chance(35)).collect();
         for name in COLLECTIONS {
@@ -337,7 +337,7 @@ fn starting_documents(random: &mut Random) -> Vec<Document> {
 }
 
 async fn compare_pipelines(test: &str, runs: u64, change: Change, isolation: Isolation) {
-    let server = testkit::shared_standalone().await.unwrap();
+    let server = local_mongod::shared_standalone().await.unwrap();
     let client = Client::connect_with(&server.uri(), crate::quiet::at_read_committed()).await.unwrap();
     let options = Compared { test, runs, change, isolation };
     compare_pipelines_of(&client, server, options).await;
@@ -352,7 +352,7 @@ struct Compared<'a> {
     isolation: Isolation,
 }
 
-async fn compare_pipelines_of(client: &Client, server: &testkit::Server, compared: Compared<'_>) {
+async fn compare_pipelines_of(client: &Client, server: &local_mongod::Server, compared: Compared<'_>) {
     let Compared { test, runs, change, isolation } = compared;
     let seeds = match number_from("MONGOTX_DIFF_SEED") {
         Some(seed) => seed..seed + 1,

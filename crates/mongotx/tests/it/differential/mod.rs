@@ -23,9 +23,9 @@ mod subject;
 
 use std::time::{Duration, Instant};
 
+use local_mongod::Server;
 use mongotx::{Client, ClientOptions, Isolation, Layout, TransactionOptions};
 use sequence::{Plan, Sequence, Tally};
-use testkit::Server;
 
 fn number_from(variable: &str) -> Option<u64> {
     std::env::var(variable).ok()?.parse().ok()
@@ -33,7 +33,7 @@ fn number_from(variable: &str) -> Option<u64> {
 
 /// Compares sequences of consecutive seeds, or the one of the seed that is given.
 async fn compare_sequences(test: &str, runs: u64, options: ClientOptions, plan: Plan) {
-    let server = testkit::shared_standalone().await.unwrap();
+    let server = local_mongod::shared_standalone().await.unwrap();
     let client = Client::connect_with(&server.uri(), options).await.unwrap();
     compare_sequences_of(test, runs, &client, server, plan).await;
     client.shutdown().await.unwrap();
@@ -59,7 +59,7 @@ async fn compare_sequences_of(test: &str, runs: u64, client: &Client, server: &S
 
 /// A client that is alone on a server of its own, and sends queries without probes (decision 0066).
 async fn alone() -> (Server, Client) {
-    let server = testkit::ServerOptions::standalone().in_memory().start().await.unwrap();
+    let server = local_mongod::ServerOptions::standalone().in_memory().start().await.unwrap();
     // What is committed is finished at once, so that it is in no query's way.
     let options = ClientOptions { finish_delay: Duration::ZERO, ..crate::quiet::at_read_committed() };
     let client = Client::connect_with(&server.uri(), options).await.unwrap();

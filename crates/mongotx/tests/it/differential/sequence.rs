@@ -69,7 +69,7 @@ const LIMIT: Duration = Duration::from_secs(20);
 impl Sequence {
     /// Makes both collections: step 1.
     pub(crate) async fn begin(driver: &mongodb::Client, client: &Client, plan: Plan, seed: u64) -> Self {
-        let db = testkit::unique_db("differential");
+        let db = local_mongod::unique_db("differential");
         let mut random = Random::of_seed(seed);
         let specs = match plan.every_index {
             true => indexes::indexes(&mut random),

@@ -28,7 +28,7 @@ fn file(format: i32) -> PathBuf {
 }
 
 async fn empty_world() -> World {
-    let server = testkit::shared_standalone().await.unwrap();
+    let server = local_mongod::shared_standalone().await.unwrap();
     let world = World { db: DATABASE.to_owned(), ..World::new(&server.uri(), DATABASE) };
     world.drop().await;
     world

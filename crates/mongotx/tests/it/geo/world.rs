@@ -46,7 +46,7 @@ pub(crate) fn document(random: &mut Random, kind: Kind, id: i32) -> Document {
 
 impl Scene {
     pub(crate) async fn new(random: &mut Random, kind: Kind, isolation: Isolation) -> Self {
-        let server = testkit::shared_standalone().await.unwrap();
+        let server = local_mongod::shared_standalone().await.unwrap();
         let world = World::new(&server.uri(), "geo");
         let raw = world.raw().await.database(&world.db).collection::<Document>("places");
         let committed: View = (0..DOCUMENTS).map(|id| (id, document(random, kind, id))).collect();

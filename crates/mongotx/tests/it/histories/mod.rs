@@ -96,7 +96,7 @@ async fn assert_clean(crew: &[Member]) {
     }
     let (client, ns) = (&crew[0].client, crew[0].coll.namespace());
     assert_eq!(client.locked_documents(ns, 10).await.unwrap().len(), 0);
-    let server = testkit::shared_standalone().await.unwrap().client().await.unwrap();
+    let server = local_mongod::shared_standalone().await.unwrap().client().await.unwrap();
     let marked = ["_xTxId", "_sTxIds", "_unsafe"].map(|field| doc! {field: {"$exists": true}});
     let stored = server.database(&ns.db).collection::<Document>(&ns.coll);
     assert_eq!(stored.count_documents(doc! {"$or": marked.to_vec()}).await.unwrap(), 0);

@@ -98,8 +98,8 @@ async fn at_once<T: Send + 'static, Fut: Future<Output = T> + Send + 'static>(
 /// The same on MongoTx, then on the server alone; `unique`: with a unique index on `k`.
 async fn on_both<Fut: Future<Output = ()>>(unique: bool, load: impl Fn(Vec<Target>) -> Fut) {
     let crew = crew(5).await;
-    let plain = testkit::shared_standalone().await.unwrap().client().await.unwrap();
-    let plain = plain.database(&testkit::unique_db("plain")).collection::<Document>("docs");
+    let plain = local_mongod::shared_standalone().await.unwrap().client().await.unwrap();
+    let plain = plain.database(&local_mongod::unique_db("plain")).collection::<Document>("docs");
     if unique {
         crew[0].coll.create_index(IndexModel::new(doc! {"k": 1}).unique(true)).await.unwrap();
         let options = mongodb::options::IndexOptions::builder().unique(true).build();

@@ -9,9 +9,13 @@ use mongotx::IndexModel;
 use crate::indexes::Place;
 
 /// A server that looks for expired documents every second.
-async fn eager() -> (testkit::Server, Place) {
-    let server =
-        testkit::ServerOptions::standalone().arg("--setParameter").arg("ttlMonitorSleepSecs=1").start().await.unwrap();
+async fn eager() -> (local_mongod::Server, Place) {
+    let server = local_mongod::ServerOptions::standalone()
+        .arg("--setParameter")
+        .arg("ttlMonitorSleepSecs=1")
+        .start()
+        .await
+        .unwrap();
     let client = mongotx::Client::connect_with(&server.uri(), crate::quiet::at_read_committed()).await.unwrap();
     let db = server.client().await.unwrap().database("expiry");
     let coll = client.database("expiry").collection("c");

@@ -183,8 +183,8 @@ async fn run_history(
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_interleaving_keeps_values_unique_and_errors_honest() {
-    let server = testkit::shared_standalone().await.unwrap();
-    let db = server.client().await.unwrap().database(&testkit::unique_db("uniques"));
+    let server = local_mongod::shared_standalone().await.unwrap();
+    let db = server.client().await.unwrap().database(&local_mongod::unique_db("uniques"));
     let plain = db.collection::<Document>("c");
     let client = Client::connect_with(&server.uri(), crate::quiet::at_read_committed()).await.unwrap();
     let coll: Collection<Document> = client.database(db.name()).collection("c");

@@ -13,7 +13,7 @@ use crate::{common::LIMIT, late::proxy::Proxy, quiet};
 /// there: by the indexes of now, whatever the answer says of the ones before.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_answer_from_before_the_index_does_not_count_after_it() {
-    let server = testkit::shared_standalone().await.unwrap();
+    let server = local_mongod::shared_standalone().await.unwrap();
     let maker = quiet::connect(quiet::options()).await;
     let made = quiet::collection(&maker, 0).await;
     // Where there is a mirrored index, a look at pending documents follows the look at the indexes.

@@ -39,9 +39,9 @@ pub(crate) struct Place {
 
 impl Place {
     pub(crate) async fn new(name: &str) -> Self {
-        let server = testkit::shared_standalone().await.unwrap();
+        let server = local_mongod::shared_standalone().await.unwrap();
         let client = Client::connect_with(&server.uri(), crate::quiet::at_read_committed()).await.unwrap();
-        let db = server.client().await.unwrap().database(&testkit::unique_db(name));
+        let db = server.client().await.unwrap().database(&local_mongod::unique_db(name));
         let coll = client.database(db.name()).collection("c");
         Self { client, coll, plain: db.collection("c"), db }
     }

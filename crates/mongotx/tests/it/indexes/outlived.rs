@@ -16,7 +16,7 @@ const LIMIT_MS: i32 = 120_000;
 
 /// A server whose monitor stands still between finding an expired document and removing it.
 struct Place {
-    _server: testkit::Server,
+    _server: local_mongod::Server,
     client: Client,
     coll: Collection<Document>,
     plain: mongodb::Collection<Document>,
@@ -41,7 +41,7 @@ impl Place {
             "internalQueryExecYieldIterations=1000000",
             "internalQueryExecYieldPeriodMS=1000000",
         ];
-        let options = testkit::ServerOptions::standalone();
+        let options = local_mongod::ServerOptions::standalone();
         let server = parameters.into_iter().fold(options, |options, one| options.arg("--setParameter").arg(one));
         let server = server.start().await.unwrap();
         let gate = Gate::before(&[Step::BeforeFinish]);
@@ -180,7 +180,7 @@ async fn commit_that_fails_leaves_expired_documents_to_their_end() {
 async fn locked_document_that_vanishes_does_not_hide_the_others() {
     let client = crate::quiet::connect(crate::quiet::options()).await;
     let coll = crate::quiet::collection(&client, 3).await;
-    let plain = testkit::shared_standalone().await.unwrap().client().await.unwrap();
+    let plain = local_mongod::shared_standalone().await.unwrap().client().await.unwrap();
     let plain = plain.database(&coll.namespace().db).collection::<Document>(&coll.namespace().coll);
     for ends in ["commit", "roll back"] {
         let mut session = client.session();

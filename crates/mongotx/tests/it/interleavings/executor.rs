@@ -79,7 +79,7 @@ impl Clients {
             };
             clients.push(Client::connect_with(&server.uri(), options).await.unwrap());
         }
-        Self { setting, clients, db: testkit::unique_db("inter") }
+        Self { setting, clients, db: local_mongod::unique_db("inter") }
     }
 
     fn client(&self, tx: usize) -> &Client {

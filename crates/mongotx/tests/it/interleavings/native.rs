@@ -116,7 +116,7 @@ impl Executor for Native {
 
 async fn anomalies(client: &Client, texts: &[&str]) -> BTreeSet<Anomaly> {
     let plans = parse_plans(texts).unwrap();
-    let coll = client.database(&testkit::unique_db("native")).collection::<Document>("items");
+    let coll = client.database(&local_mongod::unique_db("native")).collection::<Document>("items");
     coll.insert_one(doc! {"_id": -1}).await.unwrap();
     let mut all = BTreeSet::new();
     for (number, order) in interleavings(&plans, 100).unwrap().iter().enumerate() {
@@ -136,7 +136,7 @@ async fn anomalies(client: &Client, texts: &[&str]) -> BTreeSet<Anomaly> {
 
 #[tokio::test]
 async fn native_snapshots_allow_write_skew_and_stale_reads_and_nothing_else() {
-    let client = testkit::shared_replica_set().await.unwrap().client().await.unwrap();
+    let client = local_mongod::shared_replica_set().await.unwrap().client().await.unwrap();
     let histories: [&[&str]; 9] = [
         &["W(A,B) C", "W(A,B) C"],
         &["W(A) I(C) A", "R(A,C) C"],

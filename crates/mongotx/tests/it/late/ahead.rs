@@ -26,7 +26,7 @@ struct Place {
 
 impl Place {
     async fn new() -> Self {
-        let server = testkit::shared_standalone().await.unwrap();
+        let server = local_mongod::shared_standalone().await.unwrap();
         let rival = quiet::connect(quiet::options()).await;
         let proxy = Proxy::to(SocketAddr::from(([127, 0, 0, 1], server.port()))).await;
         let client = Client::connect_with(&proxy.uri(), quiet::options()).await.unwrap();

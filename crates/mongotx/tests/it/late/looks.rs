@@ -23,7 +23,7 @@ async fn has_read_two(client: &Client, coll: &Collection<Document>) -> Session {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_look_that_is_swallowed_or_dropped_keeps_none_waiting() {
-    let server = testkit::shared_standalone().await.unwrap();
+    let server = local_mongod::shared_standalone().await.unwrap();
     let written = quiet::collection(&quiet::connect(quiet::options()).await, 2).await;
     let proxy = Proxy::to(SocketAddr::from(([127, 0, 0, 1], server.port()))).await;
     let client = Client::connect_with(&proxy.uri(), quiet::options()).await.unwrap();
@@ -54,7 +54,7 @@ async fn a_look_that_is_swallowed_or_dropped_keeps_none_waiting() {
 /// the same write. A decision of a rival between the two is seen.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn decision_between_a_question_and_the_look_behind_it_is_seen() {
-    let server = testkit::shared_standalone().await.unwrap();
+    let server = local_mongod::shared_standalone().await.unwrap();
     let rival = quiet::connect(quiet::options()).await;
     let rivals = quiet::collection(&rival, 4).await;
     let proxy = Proxy::to(SocketAddr::from(([127, 0, 0, 1], server.port()))).await;

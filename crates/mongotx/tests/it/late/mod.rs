@@ -60,11 +60,11 @@ struct Place {
 
 impl Place {
     async fn new(operation: Operation) -> Self {
-        let server = testkit::shared_standalone().await.unwrap();
+        let server = local_mongod::shared_standalone().await.unwrap();
         let proxy = Proxy::to(SocketAddr::from(([127, 0, 0, 1], server.port()))).await;
         let client = Client::connect_with(&proxy.uri(), quiet::options()).await.unwrap();
         let other = quiet::connect(quiet::options()).await;
-        let db = testkit::unique_db("late");
+        let db = local_mongod::unique_db("late");
         let (coll, others) = (client.database(&db).collection("docs"), other.database(&db).collection("docs"));
         let stored = server.client().await.unwrap().database(&db).collection("docs");
         let place = Self { operation, proxy, client, coll, other, others, stored };
@@ -186,7 +186,7 @@ impl Place {
 
 /// A client behind a proxy, with the first collection of a world of its own.
 async fn behind_proxy(name: &str) -> (World, Proxy, Client, Collection<Document>) {
-    let server = testkit::shared_standalone().await.unwrap();
+    let server = local_mongod::shared_standalone().await.unwrap();
     let world = World::new(&server.uri(), name);
     let proxy = Proxy::to(SocketAddr::from(([127, 0, 0, 1], server.port()))).await;
     let options = ClientOptions { tx_database: world.tx_db(), ..quiet::options() };

@@ -60,7 +60,7 @@ async fn what_is_decided_is_seen_behind_more_pending_documents_than_are_listed()
 /// takes its answer for another one's.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn query_that_is_dropped_between_its_two_answers_disturbs_no_other() {
-    let server = testkit::shared_standalone().await.unwrap();
+    let server = local_mongod::shared_standalone().await.unwrap();
     let written = quiet::collection(&quiet::connect(quiet::options()).await, 3).await;
     let proxy = Proxy::to(SocketAddr::from(([127, 0, 0, 1], server.port()))).await;
     let client = Client::connect_with(&format!("{}&maxPoolSize=1", proxy.uri()), quiet::options()).await.unwrap();

@@ -13,7 +13,7 @@ use crate::quiet;
 /// committed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_version_that_its_own_transaction_has_written_over_is_not_read() {
-    let server = testkit::shared_standalone().await.unwrap();
+    let server = local_mongod::shared_standalone().await.unwrap();
     let writer = quiet::connect(quiet::options()).await;
     let writers = quiet::collection(&writer, 2).await;
     let proxy = Proxy::to(SocketAddr::from(([127, 0, 0, 1], server.port()))).await;

@@ -25,7 +25,7 @@ async fn count(coll: &Collection<Document>, session: &mut Session) -> u64 {
 }
 
 async fn torn_twice_in_the_same_way(isolation: Isolation) {
-    let server = testkit::shared_standalone().await.unwrap();
+    let server = local_mongod::shared_standalone().await.unwrap();
     let writer = quiet::connect(quiet::options()).await;
     let written = [quiet::collection(&writer, 1).await, quiet::collection(&writer, 1).await];
     let proxy = Proxy::to(SocketAddr::from(([127, 0, 0, 1], server.port()))).await;

@@ -14,7 +14,7 @@ const LONG_MS: u64 = 10_000;
 const SHORT_MS: u64 = 2_000;
 
 async fn scene_with_gate(step: Step, nth: usize, lease_ms: u64) -> (Scene, Gate) {
-    let server = testkit::shared_standalone().await.unwrap();
+    let server = local_mongod::shared_standalone().await.unwrap();
     let world = World::new(&server.uri(), "dropped");
     let (gate, hook) = Gate::at(step, nth, false);
     let client = world.client_with(lease_ms, hook).await;

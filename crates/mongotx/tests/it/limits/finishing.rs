@@ -18,7 +18,7 @@ async fn commit_one(client: &Client, coll: &Collection<Document>, id: i32, chang
 /// them, because a unique index has been made since it was prepared.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_that_cannot_be_finished_does_not_hold_up_the_others() {
-    let server = testkit::shared_standalone().await.unwrap();
+    let server = local_mongod::shared_standalone().await.unwrap();
     let world = World::new(&server.uri(), "finishing");
     let raw = world.raw().await.database(&world.db);
     let documents = (1..=5).map(|id| doc! {"_id": id, "u": id});

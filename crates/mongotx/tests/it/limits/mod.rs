@@ -25,7 +25,7 @@ pub(crate) struct Scene {
 
 impl Scene {
     pub(crate) async fn set_up() -> Self {
-        let server = testkit::shared_standalone().await.unwrap();
+        let server = local_mongod::shared_standalone().await.unwrap();
         Self::set_up_at(&server.uri()).await
     }
 

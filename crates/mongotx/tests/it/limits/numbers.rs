@@ -10,7 +10,7 @@ use crate::common::{until, world::World};
 use crate::limits::Scene;
 
 async fn scene_with_three() -> Scene {
-    let server = testkit::shared_standalone().await.unwrap();
+    let server = local_mongod::shared_standalone().await.unwrap();
     let world = World::new(&server.uri(), "limits");
     let options = ClientOptions { max_documents: 3, ..world.options(5_000) };
     let client = Client::connect_with(&world.uri, options).await.unwrap();

@@ -4,8 +4,8 @@
 use std::time::{Duration, Instant};
 
 use bson::doc;
+use local_mongod::Server;
 use mongotx::{Client, ClientOptions, ErrorKind, Outcome};
-use testkit::Server;
 
 use crate::common::{LIMIT, until, world::World};
 use crate::limits::Scene;

@@ -1,5 +1,5 @@
 //! A server's command, sent through the library's methods, and its answer in the form of
-//! [`testkit::lookalikes::content`].
+//! [`local_mongod::lookalikes::content`].
 
 use bson::{Bson, Document, RawDocumentBuf, doc};
 use mongotx::{Collection, ErrorKind, Modification, Modified, ReturnDocument, Session, UpdateResult};

@@ -1,8 +1,8 @@
 //! The same commands, sent to the server as they are and through the library.
 
 use bson::{Bson, Document, RawDocumentBuf, doc, rawdoc};
+use local_mongod::lookalikes::{commands, content, telling, values};
 use mongotx::{Client, Isolation, TransactionOptions};
-use testkit::lookalikes::{commands, content, telling, values};
 
 use super::{
     asked::{Kind, ask},

@@ -21,9 +21,9 @@ use mongotx::Client;
 
 /// A client, a driver on the same server, and the name of a database for a test.
 async fn world(test: &str) -> (Client, mongodb::Client, String) {
-    let server = testkit::shared_standalone().await.unwrap();
+    let server = local_mongod::shared_standalone().await.unwrap();
     let client = Client::connect_with(&server.uri(), crate::quiet::at_read_committed()).await.unwrap();
-    (client, server.client().await.unwrap(), testkit::unique_db(test))
+    (client, server.client().await.unwrap(), local_mongod::unique_db(test))
 }
 
 /// Everything that is stored in a collection, byte for byte.

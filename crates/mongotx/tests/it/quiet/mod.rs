@@ -11,8 +11,8 @@ use std::{
 
 use bson::{Document, doc};
 use futures_util::future::BoxFuture;
+use local_mongod::{Server, ServerOptions};
 use mongotx::{Client, ClientOptions, Collection, Isolation, Metrics, Step, StepHook};
-use testkit::{Server, ServerOptions};
 use tokio::sync::{OnceCell, watch};
 
 /// The longest that a step of another client is waited for.
@@ -33,7 +33,7 @@ pub(crate) fn options() -> ClientOptions {
 
 /// A client of the shared server.
 pub(crate) async fn connect(options: ClientOptions) -> Client {
-    let server = testkit::shared_standalone().await.unwrap();
+    let server = local_mongod::shared_standalone().await.unwrap();
     Client::connect_with(&server.uri(), options).await.unwrap()
 }
 
@@ -89,7 +89,7 @@ pub(crate) async fn questions_of<T>(client: &Client, work: impl Future<Output = 
 
 /// A new collection with the documents `{_id: 1, n: 1}` to `{_id: count, n: 1}`.
 pub(crate) async fn collection(client: &Client, count: i32) -> Collection<Document> {
-    let coll = client.database(&testkit::unique_db("quiet")).collection("docs");
+    let coll = client.database(&local_mongod::unique_db("quiet")).collection("docs");
     let documents: Vec<Document> = (1..=count).map(|id| doc! {"_id": id, "n": 1}).collect();
     if count > 0 {
         coll.insert_many(&documents).await.unwrap();

@@ -3,7 +3,7 @@
 //!
 //! Each test has a server of its own: on the shared one no client is alone.
 
-mod beside;
+mod beside_own_changes;
 mod first;
 
 use std::{
@@ -13,8 +13,8 @@ use std::{
 };
 
 use bson::{Document, doc};
+use local_mongod::{Server, ServerOptions, again, heard, report};
 use mongotx::{Client, ClientOptions, Collection, ErrorKind, IndexModel, Isolation, Session, Step};
-use testkit::{Server, ServerOptions, again, heard, report};
 
 use crate::quiet::{self, Gate};
 
@@ -180,7 +180,7 @@ async fn what_is_being_decided_is_not_hidden_again() {
 
 /// The lease stands still: queries of another collection need no probe.
 async fn until_unprobed_elsewhere(client: &Client) {
-    let elsewhere = client.database(&testkit::unique_db("elsewhere")).collection("docs");
+    let elsewhere = client.database(&local_mongod::unique_db("elsewhere")).collection("docs");
     let mut session = client.session();
     session.begin().unwrap();
     drop(session);
@@ -324,7 +324,7 @@ async fn a_record_that_is_replaced_does_not_end_the_lease() {
     };
     let (name, begun) = (flagged().await, Instant::now());
     // Another collection: what is rolled back is in no transaction's way.
-    let elsewhere = client.database(&testkit::unique_db("elsewhere")).collection::<Document>("docs");
+    let elsewhere = client.database(&local_mongod::unique_db("elsewhere")).collection::<Document>("docs");
     while records(&server).await.len() < 2 {
         assert!(begun.elapsed() < LIMIT, "the record is not replaced");
         for n in 0..100 {
@@ -436,7 +436,7 @@ impl Paused {
         let mut process = again(PAUSED, JOB, &job).unwrap().stdin(Stdio::piped()).spawn().unwrap();
         let readings: Arc<Mutex<Vec<(u64, i32)>>> = Arc::default();
         let inner = Arc::clone(&readings);
-        testkit::listen(process.stdout.take().unwrap(), move |words| {
+        local_mongod::listen(process.stdout.take().unwrap(), move |words| {
             let (unprobed, n) = words.split_once(' ').unwrap();
             inner.lock().unwrap().push((unprobed.parse().unwrap(), n.parse().unwrap()));
         });

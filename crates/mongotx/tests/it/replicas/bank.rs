@@ -18,7 +18,7 @@ use std::{
 use bson::{Bson, Document, doc};
 use mongotx::{Client, Collection, ErrorKind, Outcome, Result, TransactionOptions, TxId};
 
-use testkit::Server;
+use local_mongod::Server;
 
 use super::{Turn, set, until_steps_down};
 use crate::common::{until, verify::assert_documents_clean, world::World};

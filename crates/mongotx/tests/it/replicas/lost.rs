@@ -7,7 +7,7 @@ use bson::{Document, doc};
 use futures_util::future::BoxFuture;
 use mongotx::{Client, Collection, Concern, ErrorKind, Outcome, Step, StepHook, TransactionOptions};
 
-use testkit::Server;
+use local_mongod::Server;
 
 use super::{Turn, alone, set, until_has};
 use crate::common::{LIMIT, hooks::Gate, until, world::World};

@@ -18,8 +18,8 @@ mod stopped;
 use std::{ops::Deref, time::Duration};
 
 use bson::{Document, doc};
+use local_mongod::{ReplicaSet, Server};
 use mongodb::options::WriteConcern;
-use testkit::{ReplicaSet, Server};
 use tokio::sync::{Mutex, MutexGuard, OnceCell};
 
 use crate::common::{until, world::World};

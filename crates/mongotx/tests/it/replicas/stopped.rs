@@ -5,8 +5,8 @@
 use std::time::Duration;
 
 use bson::{Document, doc};
+use local_mongod::Server;
 use mongotx::{Client, ErrorKind, Outcome, Result, Step, TxId};
-use testkit::Server;
 
 use super::{set, until_steps_down};
 use crate::common::{LIMIT, hooks::Gate, until, world::World};

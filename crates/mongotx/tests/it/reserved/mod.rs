@@ -28,10 +28,10 @@ pub(crate) struct Place {
 
 impl Place {
     pub(crate) async fn new() -> Self {
-        let server = testkit::shared_standalone().await.unwrap();
+        let server = local_mongod::shared_standalone().await.unwrap();
         let options = ClientOptions { sweep: false, ..crate::quiet::at_read_committed() };
         let client = Client::connect_with(&server.uri(), options).await.unwrap();
-        let db = server.client().await.unwrap().database(&testkit::unique_db("reserved"));
+        let db = server.client().await.unwrap().database(&local_mongod::unique_db("reserved"));
         Self { client, db }
     }
 

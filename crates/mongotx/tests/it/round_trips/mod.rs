@@ -57,7 +57,7 @@ async fn counted_by_server(server: &mongodb::Client) -> BTreeMap<String, u64> {
 
 #[tokio::test]
 async fn commands_counted_are_those_that_the_server_has_counted() {
-    let server = testkit::Server::standalone().await.unwrap();
+    let server = local_mongod::Server::standalone().await.unwrap();
     let plain = server.client().await.unwrap();
     let client = Client::connect_with(&server.uri(), quiet::options()).await.unwrap();
     let coll = quiet::collection(&client, 64).await;

@@ -91,7 +91,7 @@ async fn last_examined(plain: &mongodb::Database) -> i64 {
 #[tokio::test]
 async fn first_document_beside_own_removals_is_found_by_the_index() {
     let (client, coll) = warm(quiet::options()).await;
-    let plain = testkit::shared_standalone().await.unwrap().client().await.unwrap().database(&coll.namespace().db);
+    let plain = local_mongod::shared_standalone().await.unwrap().client().await.unwrap().database(&coll.namespace().db);
     plain.run_command(doc! {"profile": 2}).await.unwrap();
     let mut session = client.session();
     session.begin().unwrap();

@@ -43,7 +43,7 @@ async fn find_and_modify_by_id_in_a_transaction_is_one_command() {
 async fn find_one_and_update_that_shows_nested_fields_is_one_command() {
     let (client, first) = warm(quiet::options()).await;
     let coll = quiet::collection(&client, 0).await;
-    let server = testkit::shared_standalone().await.unwrap();
+    let server = local_mongod::shared_standalone().await.unwrap();
     let plain = server.client().await.unwrap().database(&coll.namespace().db).collection::<Document>("plain");
     let lines = doc! {"a": 1, "x": {"y": [{"z": 1, "w": 2}, 3, [{"z": 4}]]}, "lines": [{"n": 1, "t": "a"}, {"t": "b"}]};
     let mut session = client.session();

@@ -162,7 +162,7 @@ async fn two_documents_with_one_id_are_refused() {
 
 #[tokio::test]
 async fn declared_key_that_is_none_is_refused_at_once() {
-    let server = testkit::shared_standalone().await.unwrap();
+    let server = local_mongod::shared_standalone().await.unwrap();
     for bad in ["", "a..b", "$a", "_unsafe.x"] {
         let shard_keys = HashMap::from([(Namespace::parse_namespace("db.c").unwrap(), vec![bad.to_owned()])]);
         let options = mongotx::ClientOptions { shard_keys, ..crate::quiet::at_read_committed() };

@@ -37,11 +37,11 @@ pub(crate) struct Place {
 impl Place {
     /// Documents 1 to 6, of three keys.
     pub(crate) async fn new(name: &str) -> Self {
-        let server = testkit::shared_standalone().await.unwrap();
-        let db = server.client().await.unwrap().database(&testkit::unique_db(name));
+        let server = local_mongod::shared_standalone().await.unwrap();
+        let db = server.client().await.unwrap().database(&local_mongod::unique_db(name));
         let documents = (1..=6).map(|id| document(id, id % 3, 7));
         db.collection::<Document>("c").insert_many(documents).await.unwrap();
-        Self { db, uri: server.uri(), tx_database: testkit::unique_db(&format!("{name}_tx")) }
+        Self { db, uri: server.uri(), tx_database: local_mongod::unique_db(&format!("{name}_tx")) }
     }
 
     /// A copy of the place, for another thread.

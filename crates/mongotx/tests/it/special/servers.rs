@@ -62,7 +62,7 @@ async fn records_of_clients_are_read_and_not_written() {
     let update = records.update_one(doc! {"_id": 1}, doc! {"$set": {"fenced": true}}).upsert(true);
     assert_refused(&update.await.unwrap_err(), "records of clients");
     assert_eq!(records.aggregate([doc! {"$out": "txs"}]).await.err().unwrap().kind(), ErrorKind::Unsupported);
-    let stored = testkit::shared_standalone().await.unwrap().client().await.unwrap();
+    let stored = local_mongod::shared_standalone().await.unwrap().client().await.unwrap();
     let names = stored.database("mongotx").collection::<Document>("txs").list_index_names().await.unwrap();
     assert!(!names.iter().any(|name| name == "_mongotx_pending"), "{names:?}");
 }

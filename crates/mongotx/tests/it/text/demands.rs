@@ -45,8 +45,8 @@ fn fields(random: &mut Random, depth: usize) -> Document {
 
 #[tokio::test]
 async fn what_the_function_refuses_is_what_the_server_refuses() {
-    let server = testkit::shared_standalone().await.unwrap();
-    let db = server.client().await.unwrap().database(&testkit::unique_db("demands"));
+    let server = local_mongod::shared_standalone().await.unwrap();
+    let db = server.client().await.unwrap().database(&local_mongod::unique_db("demands"));
     let random = &mut Random::of_seed(900);
     let (mut refused, mut taken) = (0, 0);
     for which in 0..INDEXES {

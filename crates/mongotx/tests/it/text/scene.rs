@@ -43,7 +43,7 @@ pub(crate) fn document(random: &mut Random, id: i32) -> Document {
 impl Scene {
     /// Some documents; the first four are held by an active transaction.
     pub(crate) async fn new(random: &mut Random) -> Self {
-        let server = testkit::shared_standalone().await.unwrap();
+        let server = local_mongod::shared_standalone().await.unwrap();
         let world = World::new(&server.uri(), "text");
         let raw = world.raw().await.database(&world.db);
         let documents: Vec<Document> = (0..40).map(|id| document(random, id)).collect();

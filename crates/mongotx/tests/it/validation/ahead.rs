@@ -45,7 +45,7 @@ impl Place {
     async fn new() -> Self {
         let (client, rival) = (quiet::connect(quiet::options()).await, quiet::connect(quiet::options()).await);
         let [read, written] = [quiet::collection(&client, 3).await, quiet::collection(&client, 3).await];
-        let inserted = client.database(&testkit::unique_db("ahead")).collection("inserted");
+        let inserted = client.database(&local_mongod::unique_db("ahead")).collection("inserted");
         inserted.insert_one(&doc! {"_id": 0}).await.unwrap();
         // The rival may write there at any time, so nothing is taken for unchanged.
         quiet::through(&rival, &read).update_one(doc! {"_id": 3}, doc! {"$set": {"m": 1}}).await.unwrap();

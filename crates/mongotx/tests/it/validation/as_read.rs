@@ -241,7 +241,7 @@ async fn values_that_the_lock_cannot_compare_are_asked_again() {
 #[tokio::test]
 async fn texts_of_a_collection_with_a_collation_are_asked_again() {
     let (client, rival) = (quiet::connect(quiet::options()).await, quiet::connect(quiet::options()).await);
-    let db = client.database(&testkit::unique_db("as-read"));
+    let db = client.database(&local_mongod::unique_db("as-read"));
     db.create_collection("docs").option("collation", doc! {"locale": "en", "strength": 2}).await.unwrap();
     let coll = db.collection::<Document>("docs");
     coll.insert_many(&[first(), doc! {"_id": 2, "s": "a"}]).await.unwrap();

@@ -26,7 +26,7 @@ async fn change(coll: &Collection<Document>, id: i32, session: &mut Session) {
 
 /// Documents that the transaction and the one that waits for it change: none of what is read.
 async fn others(client: &Client) -> Collection<Document> {
-    let coll = client.database(&testkit::unique_db("behind")).collection("others");
+    let coll = client.database(&local_mongod::unique_db("behind")).collection("others");
     coll.insert_many(&[doc! {"_id": 1}, doc! {"_id": 2}]).await.unwrap();
     coll
 }

@@ -12,7 +12,7 @@
 //! | [`firsts`] | the first document of an order, beside what is held before it and behind it |
 //! | [`losers`] | transactions that lose again and again are given quiet |
 //! | [`overlapping`] | commits that run at the same time, and documents that change twice |
-//! | [`unasked`] | what nothing has changed, which is not read again |
+//! | [`unchanged_reads`] | what nothing has changed, which is not read again |
 
 mod ahead;
 mod as_read;
@@ -25,4 +25,4 @@ mod kinds;
 mod losers;
 mod overlapping;
 mod reads;
-mod unasked;
+mod unchanged_reads;

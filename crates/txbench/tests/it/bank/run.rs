@@ -52,12 +52,12 @@ impl Run<'_> {
     pub(crate) async fn go(self) -> RunResult {
         let name: TargetName = self.target.parse().unwrap();
         let uri = match name.traits().needs_replica_set {
-            true => testkit::shared_replica_set().await.unwrap().uri(),
-            false => testkit::shared_standalone().await.unwrap().uri(),
+            true => local_mongod::shared_replica_set().await.unwrap().uri(),
+            false => local_mongod::shared_standalone().await.unwrap().uri(),
         };
         let connection = Connection {
             durability: Durability { nodes: Acknowledged::Nodes(1), journaled: true },
-            ..Connection::new(uri, testkit::unique_db("bank"), self.clients)
+            ..Connection::new(uri, local_mongod::unique_db("bank"), self.clients)
         };
         let target = (name.entry().connect)(connection).await.unwrap();
         let command = Command::parse_from([&["bank"], self.options].concat());

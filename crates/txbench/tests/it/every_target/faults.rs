@@ -1,6 +1,6 @@
 //! Targets that are broken on purpose fail the checks that the others pass.
 
-use testkit::shared_standalone;
+use local_mongod::shared_standalone;
 use txbench::targets::registry::{Entry, HIDDEN};
 
 use crate::common::bench;

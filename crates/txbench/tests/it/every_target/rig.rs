@@ -1,7 +1,7 @@
 //! A target on a server, in a database of its own.
 
 use bson::{Document, doc};
-use testkit::{shared_replica_set, shared_standalone, unique_db};
+use local_mongod::{shared_replica_set, shared_standalone, unique_db};
 use txbench::{
     error::OpError,
     store::Store,

@@ -7,7 +7,7 @@ mod deferred;
 mod deposits;
 
 use clap::Parser;
-use testkit::{shared_standalone, unique_db};
+use local_mongod::{shared_standalone, unique_db};
 use txbench::{targets, workload};
 
 use self::{

@@ -4,8 +4,8 @@
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use bson::{Document, Timestamp, doc};
+use local_mongod::{Server, shared_standalone, unique_db};
 use mongodb::Collection;
-use testkit::{Server, shared_standalone, unique_db};
 use txbench::{
     error::OpError,
     targets::{Connection, Find, Session, Target, TxOptions, Update, registry::TargetName},

@@ -148,7 +148,7 @@ async fn the_anti_pattern_holds_too() {
 
 #[tokio::test]
 async fn the_engine_runs_it_and_says_that_it_is_scaled() {
-    let uri = testkit::shared_standalone().await.unwrap().uri();
+    let uri = local_mongod::shared_standalone().await.unwrap().uri();
     let line = format!("--targets mongotx --clients 3 --seconds 1 --warm-up 0 --rounds 1 --uri {uri}");
     let (spec, args) = parse(&line);
     let result = plan::run_workload(&spec, &args, &line).await.unwrap();

@@ -43,13 +43,13 @@ impl Setting {
     pub(crate) async fn load(target: &str, line: &str) -> Self {
         let name: TargetName = target.parse().unwrap();
         let uri = match name.traits().needs_replica_set {
-            true => testkit::shared_replica_set().await.unwrap().uri(),
-            false => testkit::shared_standalone().await.unwrap().uri(),
+            true => local_mongod::shared_replica_set().await.unwrap().uri(),
+            false => local_mongod::shared_standalone().await.unwrap().uri(),
         };
         let connection = Connection {
             // Where each single write would wait for the disk, it need not: nothing is killed here.
             durability: Durability { nodes: Acknowledged::Nodes(1), journaled: name.traits().transactional },
-            ..Connection::new(uri, testkit::unique_db(&format!("tpcc_{target}")), 8)
+            ..Connection::new(uri, local_mongod::unique_db(&format!("tpcc_{target}")), 8)
         };
         let target = (name.entry().connect)(connection).await.unwrap();
         let options = options(line);

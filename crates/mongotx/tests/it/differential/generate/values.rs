@@ -135,7 +135,7 @@ pub(crate) fn inner(random: &mut Random) -> Document {
 
 /// An object that looks like Extended JSON: to a server it is one like any other.
 fn lookalike(random: &mut Random) -> Bson {
-    random.pick(&testkit::lookalikes::values()).clone().into()
+    random.pick(&local_mongod::lookalikes::values()).clone().into()
 }
 
 pub(crate) fn value(random: &mut Random, depth: usize) -> Bson {

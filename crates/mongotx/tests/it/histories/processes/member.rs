@@ -15,8 +15,8 @@ use std::{
 
 use bson::Document;
 use futures_util::future::{BoxFuture, join_all, ready};
+use local_mongod::{again, listen, signal};
 use mongotx::{Client, ClientOptions, Collection, ErrorKind, Isolation, Step, StepHook, TransactionOptions};
-use testkit::{again, listen, signal};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use txcheck::lists::{End, Op};
 

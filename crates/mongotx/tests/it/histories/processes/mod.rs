@@ -46,7 +46,7 @@ struct Run {
 
 impl Run {
     async fn new(isolations: &[Isolation]) -> Self {
-        let world = World::new(&testkit::shared_standalone().await.unwrap().uri(), "processes");
+        let world = World::new(&local_mongod::shared_standalone().await.unwrap().uri(), "processes");
         world.raw().await.database(&world.db).collection("a").insert_many(empty()).await.unwrap();
         Self {
             world,

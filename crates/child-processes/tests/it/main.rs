@@ -1,0 +1,3 @@
+//! The integration tests of `child-processes`: one program, a module for each topic.
+
+mod modules;

@@ -1,3 +1,0 @@
-//! The integration tests of `leash`: one program, a module for each topic.
-
-mod modules;

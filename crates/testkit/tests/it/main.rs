@@ -1,8 +1,0 @@
-//! The integration tests of `testkit`: one program, a module for each topic.
-
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
-mod modules;
-mod orphan;
-mod replica_set;
-mod server;
