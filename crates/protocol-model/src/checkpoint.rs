@@ -341,10 +341,10 @@ impl Model for CheckpointModel {
                 let waits = |client: usize| {
                     state.clients[client] == Client::Out && state.decided[client] < model.plan.decisions
                 };
-                let somebody_waits = (0..state.clients.len()).any(waits);
+                let a_transaction_waits = (0..state.clients.len()).any(waits);
                 let mut actions = Vec::new();
                 model.actions(state, &mut actions);
-                !somebody_waits || !actions.is_empty()
+                !a_transaction_waits || !actions.is_empty()
             }),
             Property::sometimes("a good copy", |_, state: &State| matches!(state.holder, Holder::Good(..))),
             Property::sometimes("a good copy of something", |_, state: &State| match &state.holder {

@@ -75,8 +75,8 @@ impl Model for ProtocolModel {
             Property::always("P7 P10 quiescent is clean", p::quiescent_is_clean),
             Property::always("P7 undone is free", p::undone_is_free),
             Property::sometimes("all commit", p::all_commit),
-            Property::sometimes("somebody repairs", p::somebody_repairs),
-            Property::sometimes("somebody outlives", p::somebody_outlives),
+            Property::sometimes("a document is repaired", p::a_document_is_repaired),
+            Property::sometimes("an expired document is written", p::an_expired_document_is_written),
         ]
     }
 }

@@ -127,11 +127,11 @@ pub fn all_commit(model: &ProtocolModel, state: &State) -> bool {
 }
 
 /// Not vacuous: a rival repairs something.
-pub fn somebody_repairs(_: &ProtocolModel, state: &State) -> bool {
+pub fn a_document_is_repaired(_: &ProtocolModel, state: &State) -> bool {
     state.repaired
 }
 
 /// Not vacuous: a transaction commits a write to an expired document.
-pub fn somebody_outlives(model: &ProtocolModel, state: &State) -> bool {
+pub fn an_expired_document_is_written(model: &ProtocolModel, state: &State) -> bool {
     (0..state.server.now.docs.len()).any(|doc| state.server.now.docs[doc].expired && effective(model, state, doc).0)
 }

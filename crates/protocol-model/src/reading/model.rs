@@ -62,8 +62,8 @@ impl Model for ReadingModel {
             Property::always("R5 no update is lost", p::no_update_is_lost),
             Property::always("R6 quiescent is clean", p::quiescent_is_clean),
             Property::sometimes("all commit", p::all_commit),
-            Property::sometimes("somebody skips", p::somebody_skips),
-            Property::sometimes("somebody is robbed", p::somebody_is_robbed),
+            Property::sometimes("a statement skips a document", p::a_statement_skips_a_document),
+            Property::sometimes("a transaction loses its locks", p::a_transaction_loses_its_locks),
         ]
     }
 }

@@ -59,11 +59,11 @@ pub fn all_commit(_: &ReadingModel, state: &State) -> bool {
 }
 
 /// Not vacuous: a statement meets a document that was removed meanwhile.
-pub fn somebody_skips(_: &ReadingModel, state: &State) -> bool {
+pub fn a_statement_skips_a_document(_: &ReadingModel, state: &State) -> bool {
     state.runs.iter().any(|run| run.skipped)
 }
 
 /// Not vacuous: a transaction is rolled back when its locks are gone.
-pub fn somebody_is_robbed(_: &ReadingModel, state: &State) -> bool {
+pub fn a_transaction_loses_its_locks(_: &ReadingModel, state: &State) -> bool {
     state.runs.iter().any(|run| run.robbed && run.step != Step::Over)
 }

@@ -74,7 +74,7 @@ impl Model for UniqueModel {
             Property::always("U5 quiescent is clean", p::quiescent_is_clean),
             Property::always("U6 no transaction fails alone", p::no_transaction_fails_alone),
             Property::sometimes("all commit", p::all_commit),
-            Property::sometimes("somebody commits", p::somebody_commits),
+            Property::sometimes("a transaction commits", p::a_transaction_commits),
             Property::sometimes("a duplicate", p::is_duplicate),
             Property::sometimes("a conflict", p::is_conflict),
             Property::sometimes("a repair", p::is_repaired),

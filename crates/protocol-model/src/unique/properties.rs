@@ -56,7 +56,7 @@ pub fn all_commit(_: &UniqueModel, state: &State) -> bool {
 }
 
 /// Reachable: one of the transactions commits.
-pub fn somebody_commits(_: &UniqueModel, state: &State) -> bool {
+pub fn a_transaction_commits(_: &UniqueModel, state: &State) -> bool {
     state.runs.iter().any(|run| run.reported == Some(Reported::Committed))
 }
 

@@ -44,7 +44,7 @@ pub fn all_commit(model: &ValidationModel, state: &State) -> bool {
 }
 
 /// Not vacuous: the looks of a transaction differ.
-pub fn somebody_is_disturbed(_: &ValidationModel, state: &State) -> bool {
+pub fn a_transaction_is_disturbed(_: &ValidationModel, state: &State) -> bool {
     state.runs.iter().any(|run| run.disturbed)
 }
 
@@ -59,12 +59,12 @@ pub fn one_validated_ahead_commits(_: &ValidationModel, state: &State) -> bool {
 }
 
 /// Not vacuous: a transaction waits for a rival.
-pub fn somebody_waits(_: &ValidationModel, state: &State) -> bool {
+pub fn a_transaction_waits(_: &ValidationModel, state: &State) -> bool {
     state.runs.iter().any(|run| matches!(run.step, Step::Waiting(_)))
 }
 
 /// Not vacuous: a transaction gives way to a rival.
-pub fn somebody_gives_way(model: &ValidationModel, state: &State) -> bool {
+pub fn a_transaction_gives_way(model: &ValidationModel, state: &State) -> bool {
     (0..state.runs.len()).any(|t| state.status(&model.plan, t) == TxStatus::RolledBack)
 }
 

@@ -2,11 +2,10 @@
 
 use protocol_model::{Mutation, Op, Plan, explore};
 
-use crate::plans;
+use crate::{expect::expect_violation, plans};
 
 fn fails(plan: Plan, mutation: Mutation, property: &str) {
-    let report = explore(plan.broken(mutation));
-    assert!(report.violations.iter().any(|(found, _)| found.starts_with(property)), "{report:?}");
+    expect_violation(&explore(plan.broken(mutation)), property);
 }
 
 #[test]

@@ -2,21 +2,19 @@
 
 use protocol_model::checkpoint::{Breakage, Plan, explore};
 
+use crate::expect::{expect_holds, expect_violation};
+
 fn plan(clients: &[bool]) -> Plan {
     Plan { clients: clients.to_vec(), decisions: 2, jumps: 0, breakage: None }
 }
 
 fn holds(plan: Plan) {
-    let report = explore(plan);
-    assert!(report.complete, "{report:?}");
-    for example in ["a good copy", "a good copy of something", "a broken hold", "everything is decided"] {
-        assert!(report.examples.contains(&example), "{example} in {report:?}");
-    }
+    let events = ["a good copy", "a good copy of something", "a broken hold", "everything is decided"];
+    expect_holds(&explore(plan), &events);
 }
 
 fn fails(plan: Plan, breakage: Breakage, property: &str) {
-    let report = explore(Plan { breakage: Some(breakage), ..plan });
-    assert!(report.violations.iter().any(|(found, _)| found.starts_with(property)), "{report:?}");
+    expect_violation(&explore(Plan { breakage: Some(breakage), ..plan }), property);
 }
 
 #[test]

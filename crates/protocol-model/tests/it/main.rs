@@ -9,6 +9,7 @@
 mod beside_own_changes;
 mod breakages;
 mod checkpoint;
+mod expect;
 mod explore;
 mod modules;
 mod plans;

@@ -3,6 +3,8 @@
 
 use protocol_model::read_lease::{Breakage, Plan, explore};
 
+use crate::expect::{expect_holds, expect_violation};
+
 /// Length of a lease in ticks.
 const V: u8 = 2;
 
@@ -45,19 +47,14 @@ const RESTART: Plan = Plan { name: "restart", restarts: 1, ..OWN };
 /// The same with documents in two collections.
 const RESTART_APART: Plan = Plan { name: "restart, two collections", end: 2, own: Some([0, 1]), ..RESTART };
 
-fn holds(plan: Plan, examples: &[&str]) {
-    let report = explore(plan);
-    assert!(report.complete, "{report:?}");
-    for example in ["counts", "comes too late"].iter().chain(examples) {
-        assert!(report.examples.contains(example), "{example} in {report:?}");
-    }
+fn holds(plan: Plan, events: &[&str]) {
+    expect_holds(&explore(plan), &[&["counts", "comes too late"][..], events].concat());
 }
 
 /// The breakage is found, and by what users notice if not `strict`.
 fn fails(plan: Plan, breakage: Breakage, property: &str) {
     let strict = property == "L3";
-    let report = explore(Plan { strict, breakage: Some(breakage), ..plan });
-    assert!(report.violations.iter().any(|(found, _)| found.starts_with(property)), "{report:?}");
+    expect_violation(&explore(Plan { strict, breakage: Some(breakage), ..plan }), property);
 }
 
 const MEETINGS: [&str; 5] = ["newcomer decides", "newcomer waits", "newcomer is let in", "drops", "shows theirs"];
@@ -162,5 +159,5 @@ fn checks_of_answers_keep_out_what_is_decided_during_a_query() {
 fn a_clock_that_stands_for_longer_than_a_lease_breaks_it() {
     let plan = Plan { missed_ticks: V + 1, strict: false, ..CLOCK };
     let report = explore(plan);
-    assert!(report.violations.iter().any(|(found, _)| found.starts_with("L1")), "{report:?}");
+    expect_violation(&report, "L1");
 }

@@ -3,19 +3,17 @@
 
 use protocol_model::replicas::{Breakage, Faults, Plan, explore};
 
-use crate::deep;
+use crate::{
+    deep,
+    expect::{expect_holds, expect_violation},
+};
 
-fn holds(plan: Plan, possible: &[&str]) {
-    let report = explore(plan);
-    assert!(report.complete, "{report:?}");
-    for example in possible {
-        assert!(report.examples.contains(example), "{example} in {report:?}");
-    }
+fn holds(plan: Plan, events: &[&str]) {
+    expect_holds(&explore(plan), events);
 }
 
 fn fails(plan: Plan, breakage: Breakage, property: &str) {
-    let report = explore(plan.broken(breakage));
-    assert!(report.violations.iter().any(|(found, _)| found.starts_with(property)), "{report:?}");
+    expect_violation(&explore(plan.broken(breakage)), property);
 }
 
 /// The first primary is followed by another, and comes back.

@@ -3,6 +3,8 @@
 
 use protocol_model::unchanged_reads::{BOTH, Breakage, Plan, X, Y, explore};
 
+use crate::expect::{expect_holds, expect_violation};
+
 /// No other client changes anything.
 const ALONE: Plan = Plan {
     name: "alone",
@@ -61,19 +63,15 @@ const MIXED: Plan =
 const ALL: Plan =
     Plan { name: "all", looks: 1, plain: &[0], their_decisions: &[BOTH], their_plain: &[1], restarts: 1, ..ALONE };
 
-fn holds(plan: Plan, examples: &[&str]) {
+fn holds(plan: Plan, events: &[&str]) {
     for together in [false, true] {
         let report = explore(Plan { together, ..plan });
-        assert!(report.complete, "{report:?}");
-        for example in ["commits unasked", "commits asked"].iter().chain(examples) {
-            assert!(report.examples.contains(example), "{example} in {report:?}");
-        }
+        expect_holds(&report, &[&["commits unasked", "commits asked"][..], events].concat());
     }
 }
 
 fn fails(plan: Plan, breakage: Breakage, property: &str) {
-    let report = explore(Plan { breakage: Some(breakage), ..plan });
-    assert!(report.violations.iter().any(|(found, _)| found.starts_with(property)), "{report:?}");
+    expect_violation(&explore(Plan { breakage: Some(breakage), ..plan }), property);
 }
 
 #[test]

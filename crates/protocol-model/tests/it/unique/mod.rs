@@ -6,24 +6,19 @@ mod plans;
 
 use protocol_model::unique::{Breakage, Plan, Sent, explore};
 
-/// `possible`: the event that must happen in some state; without it the plan would not explore what
-/// it was written for.
-fn holds(plan: Plan, possible: &[&str]) {
-    let report = explore(plan);
-    assert!(report.complete, "{report:?}");
-    for example in possible {
-        assert!(report.examples.contains(example), "{example} in {report:?}");
-    }
+use crate::expect::{expect_holds, expect_violation};
+
+fn holds(plan: Plan, events: &[&str]) {
+    expect_holds(&explore(plan), events);
 }
 
 fn fails(plan: Plan, breakage: Breakage, property: &str) {
-    let report = explore(plan.broken(breakage));
-    assert!(report.violations.iter().any(|(found, _)| found.starts_with(property)), "{report:?}");
+    expect_violation(&explore(plan.broken(breakage)), property);
 }
 
 #[test]
 fn same_inserts_hold() {
-    holds(plans::same_inserts(), &["somebody commits", "a duplicate", "a conflict", "a repair"]);
+    holds(plans::same_inserts(), &["a transaction commits", "a duplicate", "a conflict", "a repair"]);
     holds(plans::same_inserts_alone(), &["a duplicate"]);
 }
 
@@ -35,12 +30,12 @@ fn different_inserts_hold() {
 
 #[test]
 fn nulls_hold() {
-    holds(plans::nulls(), &["somebody commits", "a duplicate", "a conflict", "a repair"]);
+    holds(plans::nulls(), &["a transaction commits", "a duplicate", "a conflict", "a repair"]);
 }
 
 #[test]
 fn insert_update_holds() {
-    holds(plans::insert_update(), &["somebody commits", "a duplicate", "a conflict", "a repair"]);
+    holds(plans::insert_update(), &["a transaction commits", "a duplicate", "a conflict", "a repair"]);
 }
 
 #[test]
@@ -53,8 +48,8 @@ fn moves_hold() {
 
 #[test]
 fn reinserts_hold() {
-    holds(plans::reinsert(), &["somebody commits", "a duplicate", "a conflict", "a repair"]);
-    holds(plans::insert_twice(), &["somebody commits", "a duplicate", "a conflict", "a repair"]);
+    holds(plans::reinsert(), &["a transaction commits", "a duplicate", "a conflict", "a repair"]);
+    holds(plans::insert_twice(), &["a transaction commits", "a duplicate", "a conflict", "a repair"]);
 }
 
 #[test]
@@ -85,7 +80,7 @@ fn chains_hold() {
 #[test]
 fn writes_outside_hold() {
     holds(plans::outside_insert(), &["a duplicate", "a conflict", "a repair"]);
-    holds(plans::outside_update(), &["somebody commits", "a duplicate", "a conflict", "a repair"]);
+    holds(plans::outside_update(), &["a transaction commits", "a duplicate", "a conflict", "a repair"]);
 }
 
 #[test]
@@ -117,7 +112,7 @@ fn taken_back_unchecked_is_found() {
 
 #[test]
 fn crowd_holds() {
-    holds(plans::crowd(), &["somebody commits", "a duplicate", "a conflict", "a repair", "a slot"]);
+    holds(plans::crowd(), &["a transaction commits", "a duplicate", "a conflict", "a repair", "a slot"]);
 }
 
 #[test]
@@ -200,7 +195,7 @@ fn outside_trusts_user_index_is_found() {
 #[test]
 fn statements_that_are_sent_together_hold() {
     for sent in [Sent::Together, Sent::Fused] {
-        holds(plans::updates_together(sent), &["somebody commits", "a duplicate", "a conflict", "a repair"]);
+        holds(plans::updates_together(sent), &["a transaction commits", "a duplicate", "a conflict", "a repair"]);
         holds(plans::missed_together(sent), &["all commit", "a conflict", "a repair"]);
         let report = explore(plans::given_up_too_late(sent));
         assert!(report.complete && !report.examples.contains(&"all commit"), "{report:?}");

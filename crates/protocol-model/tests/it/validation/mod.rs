@@ -12,30 +12,26 @@ use protocol_model::validation::{
 };
 
 use self::plans::*;
-use crate::{DEEP, deep};
+use crate::{
+    DEEP, deep,
+    expect::{expect_holds, expect_violation},
+};
 
-/// `possible`: the event that must happen in some state; without it the plan would not explore what
-/// it was written for.
-fn holds(plan: Plan, possible: &[&str]) {
-    let report = explore(plan);
-    assert!(report.complete, "{report:?}");
-    for example in possible {
-        assert!(report.examples.contains(example), "{example} in {report:?}");
-    }
+fn holds(plan: Plan, events: &[&str]) {
+    expect_holds(&explore(plan), events);
 }
 
 fn fails(plan: Plan, breakage: Breakage, property: &str) {
-    let report = explore(plan.broken(breakage));
-    assert!(report.violations.iter().any(|(found, _)| found.starts_with(property)), "{report:?}");
+    expect_violation(&explore(plan.broken(breakage)), property);
 }
 
 #[test]
 fn points_hold() {
-    holds(values_come_back(), &["all commit", "somebody is disturbed"]);
-    holds(read_then_write(), &["all commit", "somebody gives way"]);
+    holds(values_come_back(), &["all commit", "a transaction is disturbed"]);
+    holds(read_then_write(), &["all commit", "a transaction gives way"]);
     holds(changed_twice(), &["all commit"]);
-    holds(read_skew(), &["all commit", "somebody gives way"]);
-    holds(counters(), &["all commit", "somebody gives way"]);
+    holds(read_skew(), &["all commit", "a transaction gives way"]);
+    holds(counters(), &["all commit", "a transaction gives way"]);
     holds(stricter(values_come_back()), &["all commit"]);
 }
 
@@ -44,7 +40,7 @@ fn scans_hold() {
     holds(moved_past_the_cursor(), &["a disturbed one commits"]);
     holds(decided_together(), &["a disturbed one commits"]);
     for plan in [torn_scan(), moved_past_the_cursor(), two_collections(), scan_then_write(), scanned_counters()] {
-        holds(plan.clone(), &["all commit", "somebody gives way"]);
+        holds(plan.clone(), &["all commit", "a transaction gives way"]);
         holds(one_by_one(plan.clone()), &["all commit"]);
         holds(stricter(plan), &["all commit"]);
     }
@@ -52,14 +48,14 @@ fn scans_hold() {
 
 #[test]
 fn restarts_hold() {
-    holds(restarts(), &["all commit", "somebody gives way"]);
+    holds(restarts(), &["all commit", "a transaction gives way"]);
 }
 
 #[test]
 fn remembered_looks_hold() {
     for plan in [values_come_back(), moved_past_the_cursor(), two_collections(), counters()] {
-        holds(remembered(plan.clone()), &["all commit", "somebody gives way"]);
-        holds(remembered(of_one_client(plan.clone())), &["all commit", "somebody gives way"]);
+        holds(remembered(plan.clone()), &["all commit", "a transaction gives way"]);
+        holds(remembered(of_one_client(plan.clone())), &["all commit", "a transaction gives way"]);
         holds(remembered(stricter(plan)), &["all commit"]);
     }
     holds(remembered(of_one_client(restarts())), &["all commit"]);
@@ -75,7 +71,7 @@ fn wrong_memories_are_found() {
 
 #[test]
 fn questions_ahead_of_the_commit_hold() {
-    let possible = ["all commit", "one validated ahead commits", "somebody gives way"];
+    let possible = ["all commit", "one validated ahead commits", "a transaction gives way"];
     let restarts = |plan: Plan| Plan { restarts: 1, ..plan };
     for plan in [ahead_of_the_commit(), ahead_of_more(Write(3, ONE)), restarts(ahead_of_more(Write(3, ONE)))] {
         holds(plan.clone(), &possible);
@@ -83,8 +79,8 @@ fn questions_ahead_of_the_commit_hold() {
     }
     holds(ahead_of_a_single_write(), &possible);
     for plan in [ahead_of_more(Point(3)), restarts(ahead_of_more(Point(3)))] {
-        holds(plan.clone(), &["all commit", "somebody gives way"]);
-        holds(of_one_client(plan), &["all commit", "somebody gives way"]);
+        holds(plan.clone(), &["all commit", "a transaction gives way"]);
+        holds(of_one_client(plan), &["all commit", "a transaction gives way"]);
     }
 }
 
@@ -100,7 +96,7 @@ fn wrong_questions_ahead_of_the_commit_are_found() {
 #[test]
 fn one_disturbed_document_holds() {
     for plan in [two_points(), stricter(two_points()), remembered(two_points())] {
-        holds(plan, &["all commit", "somebody gives way"]);
+        holds(plan, &["all commit", "a transaction gives way"]);
     }
     fails(two_points(), Breakage::SeveralDisturbed, "V1");
     fails(moved_past_the_cursor(), Breakage::ScanDisturbed, "V1");
@@ -111,10 +107,10 @@ fn one_disturbed_document_holds() {
 #[test]
 fn reads_by_key_hold() {
     for plan in [moved_key(), key_comes_and_goes()] {
-        holds(plan.clone(), &["all commit", "somebody gives way"]);
+        holds(plan.clone(), &["all commit", "a transaction gives way"]);
         holds(one_by_one(plan.clone()), &["all commit"]);
-        holds(remembered(plan.clone()), &["all commit", "somebody gives way"]);
-        holds(stricter(plan), &["all commit", "somebody gives way"]);
+        holds(remembered(plan.clone()), &["all commit", "a transaction gives way"]);
+        holds(stricter(plan), &["all commit", "a transaction gives way"]);
     }
     for plan in [key_stays(), another_matches(), torn_key()] {
         holds(plan.clone(), &["all commit"]);
@@ -126,40 +122,40 @@ fn reads_by_key_hold() {
 
 #[test]
 fn serializable_holds() {
-    holds(write_skew(), &["all commit", "somebody waits", "somebody gives way"]);
-    holds(roster(2), &["all commit", "somebody waits", "somebody gives way"]);
-    holds(roster(usize::from(deep(3))), &["all commit", "somebody waits", "somebody gives way"]);
-    holds(phantoms(), &["all commit", "somebody waits", "somebody gives way"]);
-    holds(read_only_anomaly(), &["all commit", "somebody gives way"]);
-    holds(one_document_afterwards(), &["all commit", "somebody gives way"]);
-    holds(weaker_rivals(), &["all commit", "somebody gives way"]);
+    holds(write_skew(), &["all commit", "a transaction waits", "a transaction gives way"]);
+    holds(roster(2), &["all commit", "a transaction waits", "a transaction gives way"]);
+    holds(roster(usize::from(deep(3))), &["all commit", "a transaction waits", "a transaction gives way"]);
+    holds(phantoms(), &["all commit", "a transaction waits", "a transaction gives way"]);
+    holds(read_only_anomaly(), &["all commit", "a transaction gives way"]);
+    holds(one_document_afterwards(), &["all commit", "a transaction gives way"]);
+    holds(weaker_rivals(), &["all commit", "a transaction gives way"]);
 }
 
 #[test]
 fn own_views_hold() {
     for plan in [own_view(), converted()] {
-        holds(plan.clone(), &["all commit", "somebody gives way"]);
-        holds(stricter(plan), &["all commit", "somebody gives way"]);
+        holds(plan.clone(), &["all commit", "a transaction gives way"]);
+        holds(stricter(plan), &["all commit", "a transaction gives way"]);
     }
 }
 
 #[test]
 fn predicate_writes_hold() {
     for plan in [one_more_matches(), matches_again(), nothing_matches(), duplicate()] {
-        holds(plan.clone(), &["all commit", "somebody gives way"]);
-        holds(stricter(plan), &["all commit", "somebody gives way"]);
+        holds(plan.clone(), &["all commit", "a transaction gives way"]);
+        holds(stricter(plan), &["all commit", "a transaction gives way"]);
     }
 }
 
 #[test]
 fn lock_waits_hold() {
-    holds(lock_waits(), &["all commit", "somebody gives way"]);
+    holds(lock_waits(), &["all commit", "a transaction gives way"]);
     holds(stricter(Plan { lock_waits: true, ..counters() }), &["all commit"]);
 }
 
 #[test]
 fn single_writes_hold_as_far_as_they_are_compared() {
-    holds(single_write(), &["all commit", "somebody gives way"]);
+    holds(single_write(), &["all commit", "a transaction gives way"]);
     let report = explore(single_writes_come_back());
     assert!(!report.violations.is_empty(), "documented, but it cannot happen: {report:?}");
 }
