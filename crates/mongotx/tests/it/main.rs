@@ -35,6 +35,7 @@ mod metrics;
 mod modules;
 mod orphans;
 mod outcome;
+mod place;
 mod point_writes;
 mod points;
 mod quiet;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use bson::{Bson, Document, doc};
 use mongotx::{CollectionInfo, IndexModel};
 
-use super::Place;
+use crate::place::Place;
 
 fn info(all: &[CollectionInfo], name: &str) -> CollectionInfo {
     all.iter().find(|info| info.name == name).unwrap().clone()

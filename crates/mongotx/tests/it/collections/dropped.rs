@@ -4,7 +4,7 @@
 use bson::doc;
 use mongotx::{ErrorKind, IndexModel};
 
-use super::Place;
+use crate::place::Place;
 
 #[tokio::test]
 async fn drop_waits_until_nothing_is_locked() {

@@ -3,7 +3,7 @@
 use bson::{Document, doc};
 use mongotx::{ErrorKind, IndexModel, Session};
 
-use super::Place;
+use crate::place::Place;
 
 /// Each way to write into a collection that is not there: the document, with its `_id`, is 1.
 async fn write(place: &Place, way: &str, session: &mut Session) {

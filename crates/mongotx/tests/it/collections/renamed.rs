@@ -12,8 +12,8 @@ use std::{
 use bson::{Document, doc, oid::ObjectId};
 use mongotx::{Client, ClientOptions, Collection, ErrorKind, IndexModel, Isolation, Namespace, Step};
 
-use super::Place;
 use crate::common::hooks::{Gate, Hook};
+use crate::place::Place;
 
 /// The name in the same database.
 fn named(collection: &Collection<Document>, name: &str) -> Namespace {

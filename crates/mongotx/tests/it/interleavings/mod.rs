@@ -11,6 +11,16 @@
 //!
 //! The notation and the judge are in the crate `txcheck`.
 
+/// A test of each history at a level, with the anomalies that its interleavings show.
+macro_rules! cells {
+    ($($name:ident: $level:expr, $history:expr, $shown:expr;)*) => {
+        $(#[tokio::test]
+        async fn $name() {
+            check($level, &$history, &$shown).await;
+        })*
+    };
+}
+
 mod executor;
 mod levels;
 mod mixed;

@@ -18,15 +18,6 @@ const DELETE: [&str; 3] = ["D(A) C", "W(A) C", "P() C"];
 /// Two try to insert the same document, one of them in vain, while a third one looks twice.
 const INSERT: [&str; 3] = ["I(C) A", "I(C) C", "P() P() C"];
 
-macro_rules! cells {
-    ($($name:ident: $level:expr, $history:expr, $shown:expr;)*) => {
-        $(#[tokio::test]
-        async fn $name() {
-            check($level, &$history, &$shown).await;
-        })*
-    };
-}
-
 cells! {
     three_writers_read_committed: ReadCommitted, WRITERS, [];
     three_writers_repeatable_read: RepeatableRead, WRITERS, [];

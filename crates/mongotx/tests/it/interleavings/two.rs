@@ -25,15 +25,6 @@ const PHANTOM: [&str; 2] = ["R(A) P() P() C", "I(C) C"];
 const PHANTOM_BY_ID: [&str; 2] = ["R(C) R(C) C", "I(C) C"];
 const PREDICATE_SKEW: [&str; 2] = ["P() I(C) C", "P() I(D) C"];
 
-macro_rules! cells {
-    ($($name:ident: $level:expr, $history:expr, $shown:expr;)*) => {
-        $(#[tokio::test]
-        async fn $name() {
-            check($level, &$history, &$shown).await;
-        })*
-    };
-}
-
 cells! {
     dirty_write_read_committed_forbids: ReadCommitted, DIRTY_WRITE, [];
     dirty_write_repeatable_read_forbids: RepeatableRead, DIRTY_WRITE, [];

@@ -3,7 +3,8 @@
 use bson::{Document, doc};
 use mongotx::Isolation;
 
-use super::{Place, all, assert_refused, assert_writes_refused};
+use super::{all, assert_refused, assert_writes_refused};
+use crate::place::Place;
 
 #[tokio::test]
 async fn capped_collection_is_read_everywhere_and_written_outside_transactions() {
@@ -15,7 +16,7 @@ async fn capped_collection_is_read_everywhere_and_written_outside_transactions()
     assert_eq!(coll.update_one(doc! {"_id": 2}, doc! {"$inc": {"a": 10}}).await.unwrap().modified_count, 1);
     assert_eq!(coll.delete_one(doc! {"_id": 3}).await.unwrap(), 1);
     let expected = [doc! {"_id": 2, "a": 12}, doc! {"_id": 4, "a": 4}];
-    let mut session = place.begin(Isolation::ReadCommitted);
+    let mut session = place.begin_at(Isolation::ReadCommitted);
     assert_eq!(coll.find(doc! {}).await.unwrap().try_collect().await.unwrap(), expected, "in their order");
     let inside = coll.find(doc! {"a": {"$gt": 0}}).session(&mut session).await.unwrap();
     assert_eq!(inside.try_collect().await.unwrap(), expected);
@@ -29,7 +30,7 @@ async fn capped_collection_is_read_everywhere_and_written_outside_transactions()
 async fn repeatable_read_locks_nothing_in_a_capped_collection() {
     let place = Place::with("capped_repeatable", doc! {"capped": true, "size": 4096_i64}).await;
     place.coll("c").insert_one(&doc! {"_id": 1}).await.unwrap();
-    let mut session = place.begin(Isolation::RepeatableRead);
+    let mut session = place.begin_at(Isolation::RepeatableRead);
     assert_refused(&place.coll("c").find_one(doc! {}).session(&mut session).await.unwrap_err(), "capped");
     assert_refused(&place.coll("c").count_documents(doc! {}).session(&mut session).await.unwrap_err(), "capped");
     session.rollback().await.unwrap();

@@ -4,7 +4,8 @@
 use bson::{Binary, Bson, Document, doc, oid::ObjectId, spec::BinarySubtype};
 use mongotx::{ErrorKind, IndexModel, Isolation, Result, Session};
 
-use super::{Place, all};
+use super::all;
+use crate::place::Place;
 
 const CHUNK: usize = 255 * 1024;
 const SIZE: usize = 3 * CHUNK + 17;
@@ -58,7 +59,7 @@ async fn read_by_driver(place: &Place, id: i32) -> Option<usize> {
 async fn upload_and_removal_are_there_together_or_not_at_all() {
     let place = place("files").await;
     for commit in [false, true] {
-        let mut session = place.begin(Isolation::ReadCommitted);
+        let mut session = place.begin_at(Isolation::ReadCommitted);
         upload(&place, 1, &mut session).await.unwrap();
         assert_eq!(place.coll("fs.chunks").count_documents(doc! {"files_id": 1}).await.unwrap(), 0);
         let sorted = [doc! {"$match": {"files_id": 1}}, doc! {"$sort": {"n": 1}}];
@@ -67,7 +68,7 @@ async fn upload_and_removal_are_there_together_or_not_at_all() {
         assert_eq!(read_by_driver(&place, 1).await, commit.then_some(SIZE));
     }
     for commit in [false, true] {
-        let mut session = place.begin(Isolation::ReadCommitted);
+        let mut session = place.begin_at(Isolation::ReadCommitted);
         remove(&place, 1, &mut session).await;
         if commit { session.commit().await } else { session.rollback().await }.unwrap();
         assert_eq!(read_by_driver(&place, 1).await, (!commit).then_some(SIZE));
@@ -79,7 +80,7 @@ async fn upload_and_removal_are_there_together_or_not_at_all() {
 #[tokio::test]
 async fn file_is_replaced() {
     let place = place("files_replaced").await;
-    let mut session = place.begin(Isolation::ReadCommitted);
+    let mut session = place.begin_at(Isolation::ReadCommitted);
     upload(&place, 1, &mut session).await.unwrap();
     session.commit().await.unwrap();
     for commit in [false, true] {
@@ -94,9 +95,9 @@ async fn file_is_replaced() {
 #[tokio::test]
 async fn rivals_upload_of_the_same_chunks_is_refused() {
     let place = place("files_rival").await;
-    let mut session = place.begin(Isolation::ReadCommitted);
+    let mut session = place.begin_at(Isolation::ReadCommitted);
     upload(&place, 1, &mut session).await.unwrap();
-    let mut rival = place.begin(Isolation::ReadCommitted);
+    let mut rival = place.begin_at(Isolation::ReadCommitted);
     let same = doc! {"_id": 999, "files_id": 1, "n": 2, "data": "x"};
     let error = place.coll("fs.chunks").insert_one(&same).session(&mut rival).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");

@@ -3,14 +3,15 @@
 use bson::{Document, doc};
 use mongotx::{ErrorKind, IndexModel, Isolation};
 
-use super::{Place, all, assert_writes_refused};
+use super::{all, assert_writes_refused};
+use crate::place::Place;
 
 /// Writes of every kind, committed or not, and a rival.
 async fn exercise(place: &Place, commit: bool) -> Vec<Document> {
     let coll = place.coll("c");
     coll.insert_many(&[doc! {"_id": "a", "n": 1}, doc! {"_id": "b", "n": 2}, doc! {"_id": "c", "n": 3}]).await.unwrap();
     assert!(place.client.flush(std::time::Duration::from_secs(20)).await);
-    let mut session = place.begin(Isolation::ReadCommitted);
+    let mut session = place.begin_at(Isolation::ReadCommitted);
     coll.insert_one(&doc! {"_id": "d", "n": 4}).session(&mut session).await.unwrap();
     coll.update_many(doc! {"n": {"$lt": 3}}, doc! {"$inc": {"n": 10}}).session(&mut session).await.unwrap();
     assert_eq!(coll.delete_one(doc! {"_id": "c"}).session(&mut session).await.unwrap(), 1);
@@ -36,7 +37,7 @@ async fn clustered_collection_is_like_any_other() {
         let stored = exercise(&place, commit).await;
         let duplicate = place.coll("c").insert_one(&stored[0]).await.unwrap_err();
         assert_eq!(duplicate.code(), Some(11000));
-        let mut session = place.begin(Isolation::RepeatableRead);
+        let mut session = place.begin_at(Isolation::RepeatableRead);
         assert_eq!(
             place.coll("c").find_one(doc! {"_id": "a"}).session(&mut session).await.unwrap().as_ref(),
             Some(&stored[0])
@@ -55,7 +56,7 @@ async fn clustered_collection_that_expires_is_not_written_in_transactions() {
     let clustered = doc! {"clusteredIndex": {"key": {"_id": 1}, "unique": true}, "expireAfterSeconds": 3600_i64};
     let place = Place::with("clustered_expires", clustered).await;
     place.coll("c").insert_one(&doc! {"_id": 1}).await.unwrap();
-    let mut session = place.begin(Isolation::ReadCommitted);
+    let mut session = place.begin_at(Isolation::ReadCommitted);
     assert_eq!(place.coll("c").find_one(doc! {"_id": 1}).session(&mut session).await.unwrap(), Some(doc! {"_id": 1}));
     assert_writes_refused(&place.coll("c"), doc! {"_id": 1}, &mut session, "expires").await;
     session.commit().await.unwrap();
@@ -68,7 +69,7 @@ async fn default_collation_decides_which_documents_are_meant() {
         let coll = place.coll("c");
         coll.create_index(IndexModel::new(doc! {"s": 1}).unique(true).sparse(true)).await.unwrap();
         exercise(&place, commit).await;
-        let mut session = place.begin(Isolation::ReadCommitted);
+        let mut session = place.begin_at(Isolation::ReadCommitted);
         let update = coll.update_one(doc! {"_id": "A"}, doc! {"$set": {"s": "x"}});
         assert_eq!(update.session(&mut session).await.unwrap().matched_count, 1);
         let found = coll.find_one(doc! {"_id": "A", "s": "X"}).session(&mut session).await.unwrap();

@@ -17,51 +17,8 @@ mod series;
 mod servers;
 mod views;
 
-use std::time::Duration;
-
 use bson::{Document, doc};
-use mongotx::{Client, ClientOptions, Collection, Database, Error, ErrorKind, Isolation, Session, TransactionOptions};
-
-/// A database, by MongoTx and by the plain driver.
-pub(crate) struct Place {
-    pub(crate) client: Client,
-    pub(crate) ours: Database,
-    pub(crate) plain: mongodb::Database,
-}
-
-impl Place {
-    pub(crate) async fn new(name: &str) -> Self {
-        let server = local_mongod::shared_standalone().await.unwrap();
-        let options = ClientOptions { write_wait: Duration::from_millis(50), ..crate::quiet::at_read_committed() };
-        let client = Client::connect_with(&server.uri(), options).await.unwrap();
-        let plain = server.client().await.unwrap().database(&local_mongod::unique_db(name));
-        Self { ours: client.database(plain.name()), client, plain }
-    }
-
-    /// A place with a collection `c` that is made with these options.
-    pub(crate) async fn with(name: &str, options: Document) -> Self {
-        let place = Self::new(name).await;
-        let creating = place.ours.create_collection("c");
-        options.into_iter().fold(creating, |creating, (option, value)| creating.option(&option, value)).await.unwrap();
-        place
-    }
-
-    pub(crate) fn coll(&self, name: &str) -> Collection<Document> {
-        self.ours.collection(name)
-    }
-
-    pub(crate) fn begin(&self, isolation: Isolation) -> Session {
-        let mut session = self
-            .client
-            .session_with(TransactionOptions { isolation: Some(isolation), ..TransactionOptions::default() });
-        session.begin().unwrap();
-        session
-    }
-
-    pub(crate) async fn stored_index_names(&self, name: &str) -> Vec<String> {
-        self.plain.collection::<Document>(name).list_index_names().await.unwrap()
-    }
-}
+use mongotx::{Collection, Error, ErrorKind, Session};
 
 /// All that a pipeline answers, in a transaction or outside one.
 pub(crate) async fn all(coll: &Collection<Document>, stages: &[Document], of: Option<&mut Session>) -> Vec<Document> {

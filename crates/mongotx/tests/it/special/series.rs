@@ -4,7 +4,8 @@
 use bson::{DateTime, Document, doc};
 use mongotx::Isolation;
 
-use super::{Place, all, assert_refused, assert_writes_refused};
+use super::{all, assert_refused, assert_writes_refused};
+use crate::place::Place;
 
 const REASON: &str = "time series";
 
@@ -24,7 +25,7 @@ fn measured(n: i32) -> Document {
 async fn time_series_is_read_everywhere_and_written_outside_transactions() {
     let place = place("series").await;
     let coll = place.coll("c");
-    let mut session = place.begin(Isolation::ReadCommitted);
+    let mut session = place.begin_at(Isolation::ReadCommitted);
     // In a transaction that has written elsewhere, too.
     for written in [false, true] {
         if written {
@@ -76,7 +77,7 @@ async fn buckets_of_a_time_series_are_not_written_at_all() {
     let place = place("series_buckets").await;
     let buckets = place.coll("system.buckets.c");
     let before = all(&buckets, &[], None).await;
-    let mut session = place.begin(Isolation::ReadCommitted);
+    let mut session = place.begin_at(Isolation::ReadCommitted);
     assert_writes_refused(&buckets, doc! {}, &mut session, REASON).await;
     assert_refused(&buckets.insert_one(&doc! {"_id": 1}).await.unwrap_err(), REASON);
     assert_refused(&buckets.update_one(doc! {}, doc! {"$set": {"a": 1}}).await.unwrap_err(), REASON);
@@ -90,7 +91,7 @@ async fn buckets_of_a_time_series_are_not_written_at_all() {
 #[tokio::test]
 async fn repeatable_read_locks_nothing_in_a_time_series() {
     let place = place("series_repeatable").await;
-    let mut session = place.begin(Isolation::RepeatableRead);
+    let mut session = place.begin_at(Isolation::RepeatableRead);
     assert_refused(&place.coll("c").find_one(doc! {"n": 1}).session(&mut session).await.unwrap_err(), REASON);
     let pipeline = [doc! {"$match": {"n": 1}}];
     let error = place.coll("c").aggregate(pipeline).session(&mut session).await.err().unwrap();

@@ -4,14 +4,15 @@
 use bson::{Document, doc};
 use mongotx::{ErrorKind, Isolation};
 
-use super::{Place, all, assert_refused, assert_writes_refused};
+use super::{all, assert_refused, assert_writes_refused};
+use crate::place::Place;
 
 #[tokio::test]
 async fn collections_of_the_server_are_read_and_not_written_in_transactions() {
     let place = Place::with("system", doc! {"viewOn": "base", "pipeline": []}).await;
     place.coll("system.js").insert_one(&doc! {"_id": 1, "value": 1}).await.unwrap();
     place.plain.run_command(doc! {"profile": 0}).await.unwrap();
-    let mut session = place.begin(Isolation::ReadCommitted);
+    let mut session = place.begin_at(Isolation::ReadCommitted);
     for (name, documents) in [("system.js", 1), ("system.views", 1), ("system.profile", 0)] {
         let coll = place.coll(name);
         assert_eq!(all(&coll, &[doc! {"$match": {}}], Some(&mut session)).await.len(), documents, "{name}");
@@ -25,7 +26,7 @@ async fn collections_of_the_server_are_read_and_not_written_in_transactions() {
     for name in ["system.views", "system.profile"] {
         assert_eq!(place.coll(name).insert_one(&doc! {"_id": 1}).await.unwrap_err().code(), Some(73));
     }
-    let mut session = place.begin(Isolation::RepeatableRead);
+    let mut session = place.begin_at(Isolation::RepeatableRead);
     let error = place.coll("system.js").find_one(doc! {}).session(&mut session).await.unwrap_err();
     assert_refused(&error, "belongs to the server");
 }
@@ -35,11 +36,11 @@ async fn databases_of_the_server_are_not_written_in_transactions() {
     let place = Place::new("server_databases").await;
     for db in ["admin", "config", "local"] {
         let coll = place.client.database(db).collection::<Document>(place.ours.name());
-        let mut session = place.begin(Isolation::ReadCommitted);
+        let mut session = place.begin_at(Isolation::ReadCommitted);
         assert_writes_refused(&coll, doc! {}, &mut session, db).await;
         session.rollback().await.unwrap();
         coll.insert_one(&doc! {"_id": 1}).await.unwrap();
-        let mut session = place.begin(Isolation::ReadCommitted);
+        let mut session = place.begin_at(Isolation::ReadCommitted);
         assert_eq!(coll.find_one(doc! {"_id": {"$gt": 0}}).session(&mut session).await.unwrap(), Some(doc! {"_id": 1}));
         assert_writes_refused(&coll, doc! {}, &mut session, db).await;
         session.rollback().await.unwrap();
@@ -54,7 +55,7 @@ async fn records_of_clients_are_read_and_not_written() {
     let place = Place::new("records").await;
     place.coll("c").insert_many(&[doc! {"_id": 1}]).await.unwrap();
     let records = place.client.database("mongotx").collection::<Document>("txs");
-    let mut session = place.begin(Isolation::ReadCommitted);
+    let mut session = place.begin_at(Isolation::ReadCommitted);
     assert!(records.count_documents(doc! {}).session(&mut session).await.unwrap() > 0);
     assert_writes_refused(&records, doc! {}, &mut session, "records of clients").await;
     assert_refused(&records.insert_one(&doc! {"_id": 1}).await.unwrap_err(), "records of clients");

@@ -3,7 +3,8 @@
 use bson::{Document, doc};
 use mongotx::Isolation;
 
-use super::{Place, all, assert_writes_refused};
+use super::{all, assert_writes_refused};
+use crate::place::Place;
 
 /// `tests/it/aggregate/views.rs` tests what views show of transactions.
 #[tokio::test]
@@ -12,7 +13,7 @@ async fn view_made_by_mongotx_is_read_and_not_written() {
     let base = place.coll("base");
     base.insert_one(&doc! {"_id": 1, "a": 1}).await.unwrap();
     for isolation in [Isolation::ReadCommitted, Isolation::RepeatableRead] {
-        let mut session = place.begin(isolation);
+        let mut session = place.begin_at(isolation);
         base.insert_one(&doc! {"_id": 2, "a": 1}).session(&mut session).await.unwrap();
         let view = place.coll("c");
         let inside: Vec<Document> = all(&view, &[doc! {"$sort": {"_id": 1}}], Some(&mut session)).await;
