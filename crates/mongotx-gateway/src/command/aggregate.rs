@@ -9,7 +9,7 @@ use super::{
     current_op, local_sessions,
     parts::{
         body::Body,
-        call::{Call, within},
+        call::{Call, with_options, within},
         first_batch::FirstBatch,
         plan::{answer, check_level},
         read_concern::ReadLevel,
@@ -88,17 +88,13 @@ impl Pipeline {
     }
 
     /// The library's action, with its own options.
-    fn options<'a>(&self, mut action: Aggregate<'a>) -> Aggregate<'a> {
-        action = action.allow_disk_use(self.allow_disk_use);
-        if let Some(collation) = &self.collation {
-            action = action.collation(collation.clone());
-        }
-        if let Some(hint) = &self.hint {
-            action = action.hint(hint.clone());
-        }
-        if let Some(variables) = &self.variables {
-            action = action.let_vars(variables.clone());
-        }
+    fn options<'a>(&self, action: Aggregate<'a>) -> Aggregate<'a> {
+        let action = with_options!(
+            action.allow_disk_use(self.allow_disk_use),
+            collation: self.collation.clone(),
+            hint: self.hint.clone(),
+            let_vars: self.variables.clone(),
+        );
         match self.first.size.and_then(|size| u32::try_from(size).ok()) {
             Some(size) if size > 0 => action.batch_size(size),
             _ => action,

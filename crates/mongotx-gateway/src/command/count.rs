@@ -5,7 +5,7 @@ use bson::{Bson, Document, doc};
 
 use super::parts::{
     body::Body,
-    call::{Call, within},
+    call::{Call, with_options, within},
 };
 use crate::{failure::Answer, fields::Fields};
 
@@ -40,14 +40,8 @@ pub(super) async fn answer_count(call: &mut Call<'_>) -> Answer<Body> {
     let count = if filter.is_none() && limit == 0 && skip == 0 {
         within!(call, collection.estimated_document_count()).await?
     } else {
-        let mut action = collection.count_documents(filter.unwrap_or_default()).skip(skip).limit(limit.unsigned_abs());
-        if let Some(collation) = collation {
-            action = action.collation(collation);
-        }
-        if let Some(hint) = hint {
-            action = action.hint(hint);
-        }
-        within!(call, action).await?
+        let action = collection.count_documents(filter.unwrap_or_default()).skip(skip).limit(limit.unsigned_abs());
+        within!(call, with_options!(action, collation: collation, hint: hint)).await?
     };
     call.validate().await?;
     match i32::try_from(count) {

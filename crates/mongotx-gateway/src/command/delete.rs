@@ -1,12 +1,14 @@
 //! The command `delete`: parses its statements and runs them by the library. How several go
 //! together is in `parts::statements`, what `update` has in common in `parts::write_command`.
 
+use std::mem::take;
+
 use bson::{Bson, Document};
 use mongotx::{Namespace, WriteModel};
 
 use super::parts::{
     body::HandlerReply,
-    call::{Call, within},
+    call::{Call, with_options, within},
     statements::Statement,
     write_command::{ListedStatement, answer_statements},
     writes::Tally,
@@ -29,17 +31,14 @@ pub(super) struct DeleteStatement {
 impl DeleteStatement {
     async fn send(&mut self, call: &mut Call<'_>, namespace: &Namespace) -> mongotx::Result<u64> {
         let collection = call.collection::<Document>(namespace);
-        let filter = std::mem::take(&mut self.filter);
-        let mut action = if self.multi { collection.delete_many(filter) } else { collection.delete_one(filter) };
-        if let Some(collation) = &self.collation {
-            action = action.collation(collation.clone());
-        }
-        if let Some(hint) = &self.hint {
-            action = action.hint(hint.clone());
-        }
-        if !self.variables.is_empty() {
-            action = action.let_vars(self.variables.clone());
-        }
+        let filter = take(&mut self.filter);
+        let action = if self.multi { collection.delete_many(filter) } else { collection.delete_one(filter) };
+        let action = with_options!(
+            action,
+            collation: self.collation.take(),
+            hint: self.hint.take(),
+            let_vars: Some(take(&mut self.variables)).filter(|variables| !variables.is_empty()),
+        );
         within!(call, action).await
     }
 }

@@ -5,7 +5,7 @@ use bson::{Document, doc};
 
 use super::parts::{
     body::Body,
-    call::{Call, within},
+    call::{Call, with_options, within},
 };
 use crate::{failure::Answer, fields::Fields};
 
@@ -33,10 +33,7 @@ pub(super) async fn answer_distinct(call: &mut Call<'_>) -> Answer<Body> {
     let namespace = call.namespace()?;
     let Distinct { key, filter, collation } = Distinct::parse(call.fields("distinct"))?;
     let collection = call.collection::<Document>(&namespace);
-    let mut action = collection.distinct(&key, filter);
-    if let Some(collation) = collation {
-        action = action.collation(collation);
-    }
+    let action = with_options!(collection.distinct(&key, filter), collation: collation);
     let mut answer = doc! {"values": within!(call, action).await?};
     if let Some(moment) = call.validate().await? {
         answer.insert("atClusterTime", moment);

@@ -7,7 +7,7 @@ use mongotx::Verbosity;
 use super::{
     parts::{
         body::HandlerReply,
-        call::{Call, within},
+        call::{Call, with_options, within},
         first_batch::FirstBatch,
     },
     tailable,
@@ -92,28 +92,16 @@ impl Find {
     where
         T: serde::de::DeserializeOwned + 'static,
     {
-        let mut find = collection.find(self.filter.clone()).skip(self.skip).limit(self.limit);
-        if let Some(sort) = &self.sort {
-            find = find.sort(sort.clone());
-        }
-        if let Some(projection) = &self.projection {
-            find = find.projection(projection.clone());
-        }
-        if let Some(hint) = &self.hint {
-            find = find.hint(hint.clone());
-        }
-        if let Some(collation) = &self.collation {
-            find = find.collation(collation.clone());
-        }
-        if let Some(variables) = &self.variables {
-            find = find.let_vars(variables.clone());
-        }
-        if let Some(min) = &self.min {
-            find = find.min(min.clone());
-        }
-        if let Some(max) = &self.max {
-            find = find.max(max.clone());
-        }
+        let mut find = with_options!(
+            collection.find(self.filter.clone()).skip(self.skip).limit(self.limit),
+            sort: self.sort.clone(),
+            projection: self.projection.clone(),
+            hint: self.hint.clone(),
+            collation: self.collation.clone(),
+            let_vars: self.variables.clone(),
+            min: self.min.clone(),
+            max: self.max.clone(),
+        );
         if self.return_key {
             find = find.return_key();
         }

@@ -6,7 +6,7 @@ use mongotx::{Collection, Modified, Namespace, ReturnDocument};
 
 use super::parts::{
     body::{Body, HandlerReply},
-    call::{Call, within},
+    call::{Call, with_options, within},
     modification::Update,
     writes::note_unknown,
 };
@@ -89,50 +89,33 @@ impl FindAndModify {
     ) -> mongotx::Result<Modified> {
         let filter = self.filter.clone();
         let shown = if self.new { ReturnDocument::After } else { ReturnDocument::Before };
-        let mut action = match update {
+        let action = match update {
             Update::Change(change) => collection.find_one_and_update(filter, change.clone()),
             Update::Replacement(document) => collection.find_one_and_replace(filter, document),
         }
         .upsert(self.upsert)
         .return_document(shown);
-        if let Some(sort) = &self.sort {
-            action = action.sort(sort.clone());
-        }
-        if let Some(projection) = &self.projection {
-            action = action.projection(projection.clone());
-        }
-        if let Some(filters) = &self.array_filters {
-            action = action.array_filters(filters.clone());
-        }
-        if let Some(collation) = &self.collation {
-            action = action.collation(collation.clone());
-        }
-        if let Some(hint) = &self.hint {
-            action = action.hint(hint.clone());
-        }
-        if let Some(variables) = &self.variables {
-            action = action.let_vars(variables.clone());
-        }
+        let action = with_options!(
+            action,
+            sort: self.sort.clone(),
+            projection: self.projection.clone(),
+            array_filters: self.array_filters.clone(),
+            collation: self.collation.clone(),
+            hint: self.hint.clone(),
+            let_vars: self.variables.clone(),
+        );
         within!(call, action).in_full().await
     }
 
     async fn remove(&self, call: &mut Call<'_>, collection: &Collection<Document>) -> mongotx::Result<Modified> {
-        let mut action = collection.find_one_and_delete(self.filter.clone());
-        if let Some(sort) = &self.sort {
-            action = action.sort(sort.clone());
-        }
-        if let Some(projection) = &self.projection {
-            action = action.projection(projection.clone());
-        }
-        if let Some(collation) = &self.collation {
-            action = action.collation(collation.clone());
-        }
-        if let Some(hint) = &self.hint {
-            action = action.hint(hint.clone());
-        }
-        if let Some(variables) = &self.variables {
-            action = action.let_vars(variables.clone());
-        }
+        let action = with_options!(
+            collection.find_one_and_delete(self.filter.clone()),
+            sort: self.sort.clone(),
+            projection: self.projection.clone(),
+            collation: self.collation.clone(),
+            hint: self.hint.clone(),
+            let_vars: self.variables.clone(),
+        );
         within!(call, action).in_full().await
     }
 

@@ -9,7 +9,7 @@ use bson::{Bson, Document, RawArrayBuf, RawDocumentBuf, doc, raw::cstr};
 
 use super::parts::{
     body::Body,
-    call::{Call, within},
+    call::{Call, with_options, within},
     lists::describe,
     scripts::{Scope, source},
 };
@@ -209,10 +209,7 @@ pub(super) async fn answer_map_reduce(call: &mut Call<'_>) -> Answer<Body> {
     }
     let collection = call.collection::<Document>(&namespace);
     let (collation, result) = (asked.collation.clone(), asked.out.result());
-    let mut action = collection.aggregate(asked.into_pipeline(call.db));
-    if let Some(collation) = collation {
-        action = action.collation(collation);
-    }
+    let action = with_options!(collection.aggregate(asked.into_pipeline(call.db)), collation: collation);
     let results = within!(call, action.with_type::<RawDocumentBuf>()).await;
     let mut results = results.map_err(|error| in_its_words(error.into()))?;
     if let Some(result) = result {

@@ -9,7 +9,7 @@ use mongotx::{Namespace, UpdateResult, WriteModel};
 
 use super::parts::{
     body::HandlerReply,
-    call::{Call, within},
+    call::{Call, with_options, within},
     modification::Update,
     statements::Statement,
     write_command::{ListedStatement, answer_statements},
@@ -52,24 +52,19 @@ impl UpdateStatement {
     async fn send(&mut self, call: &mut Call<'_>, namespace: &Namespace) -> mongotx::Result<UpdateResult> {
         let collection = call.collection::<Document>(namespace);
         let filter = take(&mut self.filter);
-        let mut action = match replace(&mut self.update, Update::Replacement(Document::new())) {
+        let action = match replace(&mut self.update, Update::Replacement(Document::new())) {
             Update::Change(change) if self.multi => collection.update_many(filter, change),
             Update::Change(change) => collection.update_one(filter, change),
             Update::Replacement(document) => collection.replace_one(filter, &document),
         }
         .upsert(self.upsert);
-        if let Some(filters) = self.array_filters.take() {
-            action = action.array_filters(filters);
-        }
-        if let Some(collation) = self.collation.take() {
-            action = action.collation(collation);
-        }
-        if let Some(hint) = self.hint.take() {
-            action = action.hint(hint);
-        }
-        if !self.variables.is_empty() {
-            action = action.let_vars(take(&mut self.variables));
-        }
+        let action = with_options!(
+            action,
+            array_filters: self.array_filters.take(),
+            collation: self.collation.take(),
+            hint: self.hint.take(),
+            let_vars: Some(take(&mut self.variables)).filter(|variables| !variables.is_empty()),
+        );
         within!(call, action).await
     }
 }

@@ -59,6 +59,18 @@ macro_rules! within {
 }
 pub(crate) use within;
 
+/// An action of the library with those of these options that the command has.
+macro_rules! with_options {
+    ($action:expr, $($option:ident: $value:expr),+ $(,)?) => {{
+        let mut action = $action;
+        $(if let Some(value) = $value {
+            action = action.$option(value);
+        })+
+        action
+    }};
+}
+pub(crate) use with_options;
+
 impl Call<'_> {
     /// The fields, as a part that has this name in errors, without the first one, which names the
     /// command.
