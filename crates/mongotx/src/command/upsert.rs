@@ -49,9 +49,10 @@ pub(crate) async fn insert_upserted(
     let me = core.lifecycle.ensure_started(tx, ns).await?;
     let collection = core.catalog.admit_writes(ns, me).await?;
     let at = Address::new(id.unwrap_or_else(|| ObjectId::new().into()), demanded);
+    let upsert = Upsert { core, ns, command, at: &at, me };
     let mut patience = Patience::new(tx.options.lock_wait);
     for _ in 0..ATTEMPTS {
-        match place(core, tx, ns, command, &at, me).await {
+        match upsert.place(tx).await {
             Ok(false) => return Ok(at),
             Ok(true) => {
                 let uniques = &collection.uniques;
@@ -79,150 +80,130 @@ fn check_key(at: &Address, demanded: &Document) -> Result<()> {
     if shard::same(at.key(), demanded) { Ok(()) } else { Err(shard::refused_change(demanded, at.key()).into()) }
 }
 
-/// Returns true if the unique values of the new document are still to be checked.
-async fn place(
-    core: &Core,
-    tx: &mut Transaction,
-    ns: &Namespace,
-    command: &UpdateCommand,
-    at: &Address,
+/// The insert of a new document at a known address, in a transaction.
+#[derive(Clone, Copy)]
+struct Upsert<'a> {
+    core: &'a Core,
+    ns: &'a Namespace,
+    command: &'a UpdateCommand,
+    at: &'a Address,
     me: TxId,
-) -> Result<bool> {
-    if tx.is_own(ns, &at.id) {
-        // The statement that builds the document in its place would change this one.
-        return insert_built_aside(core, tx, ns, command, at, me).await.map(|()| false);
-    }
-    match build(core, tx, ns, command, at, me).await {
-        Ok(()) => check_built(core, tx, ns, command, at, me).await.map(|()| true),
-        Err(error) if error.is_duplicate_key() && !error.is_pending_duplicate() => {
-            insert_built_aside(core, tx, ns, command, at, me).await.map(|()| false)
+}
+
+impl Upsert<'_> {
+    /// Returns true if the unique values of the new document are still to be checked.
+    async fn place(&self, tx: &mut Transaction) -> Result<bool> {
+        let Self { ns, at, .. } = *self;
+        if tx.is_own(ns, &at.id) {
+            // The statement that builds the document in its place would change this one.
+            return self.insert_built_aside(tx).await.map(|()| false);
         }
-        Err(error) => Err(error),
-    }
-}
-
-/// Inserts a document whose `_id` is in use: the insert reports that, or brings a document back
-/// that the transaction has removed.
-async fn insert_built_aside(
-    core: &Core,
-    tx: &mut Transaction,
-    ns: &Namespace,
-    command: &UpdateCommand,
-    at: &Address,
-    me: TxId,
-) -> Result<()> {
-    if matches!(command.update, Update::Pipeline(_)) {
-        return insert_and_change(core, tx, ns, command, at, me).await;
-    }
-    let document = build_aside(core, tx, ns, command, at, me).await?;
-    check_key(&Address::of(&document, &core.catalog.shard_key(ns).await?)?, at.key())?;
-    insert::one(core, tx, ns, document).await.map(drop)
-}
-
-async fn build(
-    core: &Core,
-    tx: &mut Transaction,
-    ns: &Namespace,
-    command: &UpdateCommand,
-    at: &Address,
-    me: TxId,
-) -> Result<()> {
-    let (q, u) = rewrite_upsert(&command.filter, &command.update, &at.id, at.key(), &tx_id_to_bson(me))?;
-    let mut statement = doc! {"q": q, "u": u, "upsert": true, "multi": false};
-    if let Some(filters) = &command.array_filters {
-        statement.insert("arrayFilters", filters.clone());
-    }
-    if let Some(collation) = &command.terms.collation {
-        statement.insert("collation", collation.clone());
-    }
-    let mut update = doc! {"update": &ns.coll, "updates": [statement]};
-    if let Some(variables) = &command.terms.variables {
-        update.insert("let", variables.clone());
-    }
-    tx.hold(&core.options, ns, std::slice::from_ref(at), Hold::Insert)?;
-    let answer = core.server.send_prepared(tx, ns, update, &Fields::All).await?.ok()?;
-    if answer.upserted.is_empty() {
-        return Err(Error::new(
-            ErrorKind::Corruption,
-            format!("an upsert into {ns} changed a document instead of inserting one"),
-        ));
-    }
-    Ok(())
-}
-
-/// The update may have given the document another shard key than the filter demands, which is where
-/// it is now.
-async fn check_built(
-    core: &Core,
-    tx: &mut Transaction,
-    ns: &Namespace,
-    command: &UpdateCommand,
-    at: &Address,
-    me: TxId,
-) -> Result<()> {
-    let key = core.catalog.shard_key(ns).await?;
-    if !key.may_be_changed(&command.update, at.key()) {
-        return Ok(());
-    }
-    let changed = core.server.refuse_changed_key(ns, at, &key, me).await?;
-    if changed.is_err() {
-        core.server.take_back_inserts(tx, ns, std::slice::from_ref(at)).await?;
-    }
-    changed
-}
-
-/// A pipeline may read the `_id`, and must not read another: what the filter gives is inserted,
-/// then changed.
-async fn insert_and_change(
-    core: &Core,
-    tx: &mut Transaction,
-    ns: &Namespace,
-    command: &UpdateCommand,
-    at: &Address,
-    me: TxId,
-) -> Result<()> {
-    let unchanged = Update::Pipeline(vec![doc! {"$replaceWith": "$$ROOT"}]);
-    let from_filter = UpdateCommand { update: unchanged, ..command.clone() };
-    let document = build_aside(core, tx, ns, &from_filter, at, me).await?;
-    insert::one(core, tx, ns, document).await?;
-    let terms = Terms { variables: command.terms.variables.clone(), ..Terms::default() };
-    let target = Target { ns, at, filter: &doc! {"_id": at.id.clone()}, terms: &terms, chosen: false };
-    match core.locking.prepare(tx, &target, &command.change()).await {
-        Ok(_) => Ok(()),
-        Err(refused) if refused.ends_transaction() => Err(refused),
-        Err(refused) => {
-            core.locking.prepare(tx, &target, &Change::Remove).await?;
-            Err(refused)
+        match self.build(tx).await {
+            Ok(()) => self.check_built(tx).await.map(|()| true),
+            Err(error) if error.is_duplicate_key() && !error.is_pending_duplicate() => {
+                self.insert_built_aside(tx).await.map(|()| false)
+            }
+            Err(error) => Err(error),
         }
     }
-}
 
-/// Handles an `_id` that is in use: by a document that this transaction has removed, or by another
-/// document. The new document is built under another `_id`, removed again, and inserted like any
-/// other, which reports a duplicate.
-async fn build_aside(
-    core: &Core,
-    tx: &mut Transaction,
-    ns: &Namespace,
-    command: &UpdateCommand,
-    at: &Address,
-    me: TxId,
-) -> Result<Document> {
-    let aside = Address::new(Bson::ObjectId(ObjectId::new()), at.key().clone());
-    let without_id = UpdateCommand {
-        filter: sd2v::filter::without_id(&command.filter).unwrap_or_else(|| command.filter.clone()),
-        update: command.update.without_id(),
-        ..command.clone()
-    };
-    build(core, tx, ns, &without_id, &aside, me).await?;
-    let find = doc! {"find": &ns.coll, "filter": aside.filter(), "projection": {UNSAFE: 1}};
-    let built = core.server.find_first(ns, find).await?;
-    core.server.take_back_inserts(tx, ns, std::slice::from_ref(&aside)).await?;
-    let Some(Bson::Document(mut document)) = built.and_then(|mut stored| stored.remove(UNSAFE)) else {
-        return Err(Error::new(ErrorKind::Corruption, format!("the document just upserted into {ns} is not there")));
-    };
-    document.insert("_id", at.id.clone());
-    Ok(document)
+    /// Inserts a document whose `_id` is in use: the insert reports that, or brings a document back
+    /// that the transaction has removed.
+    async fn insert_built_aside(&self, tx: &mut Transaction) -> Result<()> {
+        let Self { core, ns, command, at, .. } = *self;
+        if matches!(command.update, Update::Pipeline(_)) {
+            return self.insert_and_change(tx).await;
+        }
+        let document = self.build_aside(tx).await?;
+        check_key(&Address::of(&document, &core.catalog.shard_key(ns).await?)?, at.key())?;
+        insert::one(core, tx, ns, document).await.map(drop)
+    }
+
+    /// Sends the upsert that builds the document in its place, with an unsafe version only.
+    async fn build(&self, tx: &mut Transaction) -> Result<()> {
+        let Self { core, ns, command, at, me } = *self;
+        let (q, u) = rewrite_upsert(&command.filter, &command.update, &at.id, at.key(), &tx_id_to_bson(me))?;
+        let mut statement = doc! {"q": q, "u": u, "upsert": true, "multi": false};
+        if let Some(filters) = &command.array_filters {
+            statement.insert("arrayFilters", filters.clone());
+        }
+        if let Some(collation) = &command.terms.collation {
+            statement.insert("collation", collation.clone());
+        }
+        let mut update = doc! {"update": &ns.coll, "updates": [statement]};
+        if let Some(variables) = &command.terms.variables {
+            update.insert("let", variables.clone());
+        }
+        tx.hold(&core.options, ns, std::slice::from_ref(at), Hold::Insert)?;
+        let answer = core.server.send_prepared(tx, ns, update, &Fields::All).await?.ok()?;
+        if answer.upserted.is_empty() {
+            return Err(Error::new(
+                ErrorKind::Corruption,
+                format!("an upsert into {ns} changed a document instead of inserting one"),
+            ));
+        }
+        Ok(())
+    }
+
+    /// The update may have given the document another shard key than the filter demands, which is
+    /// where it is now.
+    async fn check_built(&self, tx: &mut Transaction) -> Result<()> {
+        let Self { core, ns, command, at, me } = *self;
+        let key = core.catalog.shard_key(ns).await?;
+        if !key.may_be_changed(&command.update, at.key()) {
+            return Ok(());
+        }
+        let changed = core.server.refuse_changed_key(ns, at, &key, me).await?;
+        if changed.is_err() {
+            core.server.take_back_inserts(tx, ns, std::slice::from_ref(at)).await?;
+        }
+        changed
+    }
+
+    /// A pipeline may read the `_id`, and must not read another: what the filter gives is inserted,
+    /// then changed.
+    async fn insert_and_change(&self, tx: &mut Transaction) -> Result<()> {
+        let Self { core, ns, command, at, .. } = *self;
+        let unchanged = Update::Pipeline(vec![doc! {"$replaceWith": "$$ROOT"}]);
+        let from_filter = UpdateCommand { update: unchanged, ..command.clone() };
+        let document = Upsert { command: &from_filter, ..*self }.build_aside(tx).await?;
+        insert::one(core, tx, ns, document).await?;
+        let terms = Terms { variables: command.terms.variables.clone(), ..Terms::default() };
+        let target = Target { ns, at, filter: &doc! {"_id": at.id.clone()}, terms: &terms, chosen: false };
+        match core.locking.prepare(tx, &target, &command.change()).await {
+            Ok(_) => Ok(()),
+            Err(refused) if refused.ends_transaction() => Err(refused),
+            Err(refused) => {
+                core.locking.prepare(tx, &target, &Change::Remove).await?;
+                Err(refused)
+            }
+        }
+    }
+
+    /// Handles an `_id` that is in use: by a document that this transaction has removed, or by
+    /// another document. The new document is built under another `_id`, removed again, and inserted
+    /// like any other, which reports a duplicate.
+    async fn build_aside(&self, tx: &mut Transaction) -> Result<Document> {
+        let Self { core, ns, command, at, .. } = *self;
+        let aside = Address::new(Bson::ObjectId(ObjectId::new()), at.key().clone());
+        let without_id = UpdateCommand {
+            filter: sd2v::filter::without_id(&command.filter).unwrap_or_else(|| command.filter.clone()),
+            update: command.update.without_id(),
+            ..command.clone()
+        };
+        Upsert { command: &without_id, at: &aside, ..*self }.build(tx).await?;
+        let find = doc! {"find": &ns.coll, "filter": aside.filter(), "projection": {UNSAFE: 1}};
+        let built = core.server.find_first(ns, find).await?;
+        core.server.take_back_inserts(tx, ns, std::slice::from_ref(&aside)).await?;
+        let Some(Bson::Document(mut document)) = built.and_then(|mut stored| stored.remove(UNSAFE)) else {
+            return Err(Error::new(
+                ErrorKind::Corruption,
+                format!("the document just upserted into {ns} is not there"),
+            ));
+        };
+        document.insert("_id", at.id.clone());
+        Ok(document)
+    }
 }
 
 /// The document that a replacement's upsert inserts.
