@@ -60,19 +60,25 @@ pub fn telling() -> Vec<Bson> {
     telling
 }
 
+fn find(filter: Document) -> Document {
+    doc! {"find": "c", "filter": filter, "sort": {"_id": 1}}
+}
+
+fn update(q: Document, u: Bson, upsert: bool) -> Document {
+    doc! {"update": "c", "updates": [{"q": q, "u": u, "upsert": upsert}]}
+}
+
+/// A `findAndModify` with these further fields.
+fn modify(query: Document, more: Document) -> Document {
+    let mut command = doc! {"findAndModify": "c", "query": query};
+    command.extend(more);
+    command
+}
+
 /// Writes to a collection `c` that begins empty, and reads, with this value wherever a value may
 /// stand.
 pub fn commands(value: &Bson) -> Vec<Document> {
     let v = || value.clone();
-    let find = |filter: Document| doc! {"find": "c", "filter": filter, "sort": {"_id": 1}};
-    let update = |q: Document, u: Bson, upsert: bool| {
-        doc! {"update": "c", "updates": [{"q": q, "u": u, "upsert": upsert}]}
-    };
-    let modify = |query: Document, more: Document| {
-        let mut command = doc! {"findAndModify": "c", "query": query};
-        command.extend(more);
-        command
-    };
     let literal = || Bson::from(vec![doc! {"$set": {"p": {"$literal": v()}}}]);
     let whole = || doc! {"_id": 1, "a": v(), "list": [v(), [v()], {"x": v()}], "in": {"x": v(), "y": 1}};
     vec![

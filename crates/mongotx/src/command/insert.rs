@@ -329,6 +329,29 @@ fn addresses(documents: &[(usize, Document)], key: &ShardKey) -> Result<Vec<Addr
     documents.iter().map(|(_, document)| Address::of(document, key)).collect()
 }
 
+/// Places documents, which are `stored` so: compared by the same command where that can be, else by
+/// an `insert`.
+async fn place_several(
+    core: &Core,
+    tx: &mut Transaction,
+    ns: &Namespace,
+    uniques: &[Unique],
+    stored: Vec<Document>,
+    documents: &[&Document],
+    me: TxId,
+) -> Result<PlacedInserts> {
+    if let Some(placed) = place_compared(core, tx, ns, uniques, &stored, documents, me).await? {
+        return Ok(placed);
+    }
+    let sent = stored.len();
+    if sent == 0 {
+        return Ok(PlacedInserts::default());
+    }
+    let answer = send(core, tx, ns, stored, true).await?;
+    let done = answer.errors.first().map_or(sent, |(at, _)| *at);
+    Ok(PlacedInserts { done, ..PlacedInserts::default() })
+}
+
 struct Batch {
     ids: Vec<Bson>,
     refused: Vec<WriteError>,
@@ -360,20 +383,12 @@ impl Batch {
             let owned: Vec<bool> = at.iter().map(|at| tx.may_hold(ns, &at.id)).collect();
             tx.hold(&core.options, ns, &at, Hold::Insert)?;
             let documents: Vec<&Document> = rest[..sent].iter().map(|(_, document)| document).collect();
-            let placing = match place_compared(core, tx, ns, &collection.uniques, &stored, &documents, me).await? {
-                Some(placing) => placing,
-                None if sent == 0 => PlacedInserts::default(),
-                None => {
-                    let answer = send(core, tx, ns, stored, true).await?;
-                    let done = answer.errors.first().map_or(sent, |(at, _)| *at);
-                    PlacedInserts { done, ..PlacedInserts::default() }
-                }
-            };
-            let done = placing.done;
+            let PlacedInserts { done, are_compared, .. } =
+                place_several(core, tx, ns, &collection.uniques, stored, &documents, me).await?;
             if owned[..done].contains(&true) {
                 core.standings.vouch_for_lock(tx).await?;
             }
-            let uniques = if placing.are_compared { &[] } else { &collection.uniques[..] };
+            let uniques = if are_compared { &[] } else { &collection.uniques[..] };
             if !self.check_batch(core, tx, ns, uniques, &rest[..done]).await? {
                 return Ok(false);
             }

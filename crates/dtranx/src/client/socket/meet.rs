@@ -21,7 +21,8 @@ pub(super) struct Met {
     pub(super) rest: Vec<u8>,
 }
 
-/// `patience`: time within which the server must answer; a short time in any case.
+/// Connects to a server and says hello. `patience`: time within which the server must answer; a
+/// short time in any case.
 pub(super) fn meet(
     address: SocketAddr,
     hello: &Hello,
@@ -29,10 +30,7 @@ pub(super) fn meet(
     patience: Duration,
 ) -> Result<Met, String> {
     let text = |error: std::io::Error| error.to_string();
-    let mut stream = TcpStream::connect_timeout(&address, CONNECT).map_err(text)?;
-    stream.set_nodelay(true).map_err(text)?;
-    stream.set_write_timeout(Some(WRITE)).map_err(text)?;
-    stream.set_read_timeout(Some(TICK)).map_err(text)?;
+    let mut stream = open(address).map_err(text)?;
     let mut out = preface().to_vec();
     encode(hello, &mut out).map_err(|error| error.to_string())?;
     stream.write_all(&out).map_err(text)?;
@@ -72,6 +70,15 @@ pub(super) fn meet(
             Err(error) => return Err(error.to_string()),
         }
     }
+}
+
+/// A connection whose reads and writes end.
+fn open(address: SocketAddr) -> std::io::Result<TcpStream> {
+    let stream = TcpStream::connect_timeout(&address, CONNECT)?;
+    stream.set_nodelay(true)?;
+    stream.set_write_timeout(Some(WRITE))?;
+    stream.set_read_timeout(Some(TICK))?;
+    Ok(stream)
 }
 
 /// The answer to a challenge.

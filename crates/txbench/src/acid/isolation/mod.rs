@@ -19,54 +19,46 @@ const ITEMS_APART: u32 = 10;
 
 pub(super) async fn test_isolation(stage: &Stage) -> Vec<TestReport> {
     use End::{Commit, Rollback};
-    let test = |number: u32, asks: &str, outcome| TestReport::new(&format!("3.4.2.{number}"), asks, outcome);
-    vec![
-        test(
-            1,
+    let tests = [
+        (
             "order-status does not see a new order before it commits, and sees it afterwards",
             outcome(async || new_order_and_order_status(stage, 1, Commit).await).await,
         ),
-        test(
-            2,
+        (
             "order-status never sees a new order that is rolled back",
             outcome(async || new_order_and_order_status(stage, 2, Rollback).await).await,
         ),
-        test(
-            3,
+        (
             "two new orders of a district get two numbers, one after the other",
             outcome(async || two_new_orders(stage, 3, Commit).await).await,
         ),
-        test(
-            4,
+        (
             "the number of a new order that is rolled back goes to the next",
             outcome(async || two_new_orders(stage, 4, Rollback).await).await,
         ),
-        test(
-            5,
+        (
             "a payment and a delivery of the same customer both reach the balance",
             outcome(async || delivery_and_payment(stage, 5, Commit).await).await,
         ),
-        test(
-            6,
+        (
             "a delivery that is rolled back leaves the payment alone",
             outcome(async || delivery_and_payment(stage, 6, Rollback).await).await,
         ),
-        test(
-            7,
+        (
             "a new order reads the same price twice while the price is changed",
             outcome(async || price_under_new_order(stage, 7).await).await,
         ),
-        test(
-            8,
+        (
             "a delivery that found no order to be delivered finds none again",
             outcome(async || new_order_under_delivery(stage, 8).await).await,
         ),
-        test(
-            9,
+        (
             "order-status finds the same newest order again while another is made",
             outcome(async || new_order_under_order_status(stage, 9).await).await,
         ),
-    ]
+    ];
+    let report = |(number, (asks, outcome))| TestReport::new(&format!("3.4.2.{number}"), asks, outcome);
+    (1_u32..).zip(tests).map(report).collect()
 }
 
 /// A district of the only warehouse.
