@@ -12,8 +12,8 @@ use super::{ClientOptions, Error};
 use crate::backoff::Backoff;
 use crate::core::{Advice, Refusal, TranxId};
 
-/// Pauses before another attempt, the first and the longest (the retry rules of section 3.2).
-const PAUSE: (Duration, Duration) = (Duration::from_micros(500), Duration::from_millis(200));
+/// Pauses before another attempt (the retry rules of section 3.2).
+const PAUSES: Backoff = Backoff::new(Duration::from_micros(500), Duration::from_millis(200));
 /// Immediate restarts before restarts wait too: the holder of the lock is slow.
 const IMMEDIATE_RESTARTS: u32 = 3;
 
@@ -42,7 +42,7 @@ impl Retry {
             since: Instant::now(),
             limit: options.attempts.max(1),
             until: Instant::now() + Duration::from_millis(options.transact_ms),
-            backoff: Backoff::new(PAUSE.0, PAUSE.1),
+            backoff: PAUSES,
         }
     }
 

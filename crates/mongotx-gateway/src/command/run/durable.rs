@@ -33,8 +33,8 @@ use crate::{
     },
 };
 
-/// The longest pause between two attempts.
-const LONGEST_PAUSE: Duration = Duration::from_millis(100);
+/// Pauses between two attempts.
+const PAUSES: Backoff = Backoff::new(Duration::from_millis(1), Duration::from_millis(100));
 
 /// Result of one attempt.
 enum Attempt {
@@ -55,7 +55,7 @@ pub(super) async fn run_durable_write(
     let context = parsed.context;
     context.tx.records.prepare().await?;
     let until = Instant::now() + context.options.client.write_wait;
-    let mut backoff = Backoff::new(Duration::from_millis(1), LONGEST_PAUSE);
+    let mut backoff = PAUSES;
     loop {
         match attempt(parsed, lsid, number, work, handle).await? {
             Attempt::Done(made) => return Ok(made),

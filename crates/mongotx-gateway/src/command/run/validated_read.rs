@@ -28,10 +28,8 @@ use crate::{
 
 /// The most times that a read is made. A driver makes it once more.
 const ATTEMPTS: u32 = 16;
-/// The pause after the first attempt.
-const FIRST_PAUSE: Duration = Duration::from_millis(1);
-/// The longest pause between two attempts.
-const LONGEST_PAUSE: Duration = Duration::from_millis(250);
+/// Pauses between two attempts.
+const PAUSES: Backoff = Backoff::new(Duration::from_millis(1), Duration::from_millis(250));
 
 /// Carries out a read at this level, which its command takes.
 pub(super) async fn run_validated_read(parsed: &Parsed<'_>, level: ReadLevel, handle: Handle) -> Answer<Body> {
@@ -46,7 +44,7 @@ pub(super) async fn run_validated_read(parsed: &Parsed<'_>, level: ReadLevel, ha
 }
 
 async fn until_valid(parsed: &Parsed<'_>, level: ReadLevel, handle: Handle) -> Answer<Body> {
-    let mut backoff = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
+    let mut backoff = PAUSES;
     let mut left = ATTEMPTS;
     // Several that are lost in a row are given quiet.
     let lost = Attempts::default();

@@ -13,9 +13,8 @@ use crate::{
     waiting::{self, Shown},
 };
 
-/// The first pause before a rival is looked at again, and the longest.
-const FIRST_PAUSE: Duration = Duration::from_millis(2);
-const LONGEST_PAUSE: Duration = Duration::from_millis(100);
+/// Pauses before a rival is looked at again.
+const PAUSES: Backoff = Backoff::new(Duration::from_millis(2), Duration::from_millis(100));
 
 /// The time that an action waits for rivals.
 pub(crate) struct Patience {
@@ -29,13 +28,7 @@ pub(crate) struct Patience {
 
 impl Patience {
     pub(crate) fn new(limit: Duration) -> Self {
-        Self {
-            until: Instant::now() + limit,
-            limit,
-            backoff: Backoff::new(FIRST_PAUSE, LONGEST_PAUSE),
-            noticed: false,
-            shown: None,
-        }
+        Self { until: Instant::now() + limit, limit, backoff: PAUSES, noticed: false, shown: None }
     }
 
     /// Returns true if it is the first time that a rival was in the way.

@@ -34,10 +34,8 @@ const MOST: usize = 10;
 const IDLE: Duration = Duration::from_secs(60);
 /// As long as the driver waits by default for a server that can be used.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Pause after the driver has found the server, and it cannot be used nevertheless: doubled each
-/// time.
-const FIRST_PAUSE: Duration = Duration::from_millis(5);
-const LONGEST_PAUSE: Duration = Duration::from_millis(500);
+/// Pauses after the driver has found the server, and it cannot be used nevertheless.
+const PAUSES: Backoff = Backoff::new(Duration::from_millis(5), Duration::from_millis(500));
 
 /// The use of a pool of connections, which decides how many there may be.
 pub(crate) enum Purpose {
@@ -105,7 +103,7 @@ impl Lean {
     /// driver. Nothing was sent after an error.
     pub(crate) async fn line(&self) -> Result<Option<Line<'_>>> {
         let deadline = Instant::now() + self.patience;
-        let mut backoff = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
+        let mut backoff = PAUSES;
         while !self.nodes.are_several() {
             let failure = match self.pool.get().await {
                 Ok(lent) => match self.admit(lent) {

@@ -59,8 +59,8 @@ const MAX_MET: usize = 10_000;
 /// Jobs that are kept because the server refuses one of their documents; others are left to the
 /// clients that meet them.
 const MAX_REFUSED: usize = 1_000;
-/// Pauses between two attempts at such jobs: the first, and the longest.
-const REFUSED_PAUSE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
+/// Pauses between two attempts at such jobs.
+const REFUSED_PAUSES: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(60));
 
 /// Documents of one collection that one command finishes.
 pub(super) struct Flight {
@@ -358,7 +358,7 @@ impl Backlog {
             return;
         }
         if self.refused.is_empty() {
-            let mut backoff = Backoff::new(REFUSED_PAUSE.0, REFUSED_PAUSE.1);
+            let mut backoff = REFUSED_PAUSES;
             self.again = Some((now + backoff.next_pause(), backoff));
         }
         self.refused_in.extend(part.namespaces());
@@ -367,8 +367,7 @@ impl Backlog {
 
     /// Keeps the parts that the server has refused again, for a later attempt.
     pub(super) fn keep_again(&mut self, left: Vec<Part>, now: Instant) {
-        let fresh = || Backoff::new(REFUSED_PAUSE.0, REFUSED_PAUSE.1);
-        let mut backoff = self.again.map_or_else(fresh, |(_, backoff)| backoff);
+        let mut backoff = self.again.map_or(REFUSED_PAUSES, |(_, backoff)| backoff);
         let at = now + backoff.next_pause();
         self.refused.extend(left);
         self.refused_in = self.refused.iter().flat_map(Part::namespaces).collect();

@@ -14,8 +14,8 @@ use super::{
 };
 use crate::{backoff::Backoff, coordinator::log::txlog::TxLog, error::ErrorKind};
 
-/// Pauses between two attempts while the server is away: the first, and the longest.
-const PAUSE: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
+/// Pauses between two attempts while the server is away.
+const PAUSES: Backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(5));
 
 /// Runs as long as the client, and until everything is finished that it has left.
 pub(super) async fn dispatch(desk: Arc<Desk>) {
@@ -68,7 +68,7 @@ async fn fly(desk: Arc<Desk>, mut flight: Flight) {
 /// While the server is away, this goes on for as long as the client lives: a number that is not
 /// finished would keep its record open. What the server refuses is kept; the others are done.
 async fn finish_parts(desk: &Arc<Desk>, parts: Vec<Part>) {
-    let mut backoff = Backoff::new(PAUSE.0, PAUSE.1);
+    let mut backoff = PAUSES;
     let id = parts.first().map(|part| part.work.id.id());
     let epoch = async || match id {
         Some(id) => epoch_before(&*desk.log, id).await,

@@ -11,8 +11,8 @@ use bson::oid::ObjectId;
 use crate::{backoff::Backoff, options::Namespace};
 
 /// Pauses before another query without a probe, in a collection where decisions have made the last
-/// one worthless: the first, and the longest.
-const BUSY: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(2));
+/// one worthless.
+const BUSY_PAUSES: Backoff = Backoff::new(Duration::from_millis(20), Duration::from_secs(2));
 /// Pause between two times that what is left in a collection is finished for queries: what is
 /// committed meanwhile is finished together.
 const FINISHING: Duration = Duration::from_millis(10);
@@ -168,7 +168,7 @@ fn paused(before: Option<(Instant, Backoff)>, now: Instant) -> (Instant, Backoff
     match before {
         Some((until, backoff)) if now < until => (until, backoff),
         before => {
-            let mut backoff = before.map_or(Backoff::new(BUSY.0, BUSY.1), |(_, backoff)| backoff);
+            let mut backoff = before.map_or(BUSY_PAUSES, |(_, backoff)| backoff);
             (now + backoff.next_pause(), backoff)
         }
     }

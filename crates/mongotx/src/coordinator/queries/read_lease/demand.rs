@@ -8,8 +8,9 @@ use std::time::{Duration, Instant};
 pub(super) const WORTH: u32 = 50;
 const WINDOW: Duration = Duration::from_secs(5);
 /// Pauses before another attempt, twice as long each time that a lease was not held for longer than
-/// the last one: the first, and the longest.
-const PAUSE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(10));
+/// the last one.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
 /// Probed queries, and when they are worth a lease.
 #[derive(Default)]
@@ -47,8 +48,8 @@ impl Demand {
     /// Notes the end of a task that has held leases for this time.
     pub(super) fn ended(&mut self, held: Duration, now: Instant) {
         let pause = match held > self.pause {
-            true => PAUSE.0,
-            false => (2 * self.pause).clamp(PAUSE.0, PAUSE.1),
+            true => FIRST_PAUSE,
+            false => (2 * self.pause).clamp(FIRST_PAUSE, LONGEST_PAUSE),
         };
         *self = Self { not_before: Some(now + pause), pause, ..Self::default() };
     }
@@ -68,6 +69,6 @@ mod tests {
         }
         assert_eq!(pauses, [1, 2, 4, 8, 10, 10]);
         demand.ended(Duration::from_secs(11), now);
-        assert_eq!(demand.not_before.unwrap() - now, PAUSE.0, "it was worth it");
+        assert_eq!(demand.not_before.unwrap() - now, FIRST_PAUSE, "it was worth it");
     }
 }

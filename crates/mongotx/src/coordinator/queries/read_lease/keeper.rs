@@ -26,9 +26,8 @@ use crate::{
 const RENEWAL: Duration = Duration::from_millis(400);
 /// Time for which renewals may fail.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Pauses between attempts to let the record say it no more, the first and the longest, and how
-/// often that is tried.
-const UNFLAG_PAUSE: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(10));
+/// Pauses between attempts to let the record say it no more, and how often that is tried.
+const UNFLAG_PAUSES: Backoff = Backoff::new(Duration::from_millis(200), Duration::from_secs(10));
 const UNFLAG_TRIED: usize = 12;
 /// Number of renewals between two looks for records in other databases.
 const ELSEWHERE: u32 = 25;
@@ -142,7 +141,7 @@ impl Keeper {
 
     /// Newcomers wait for nothing as long as a record goes on saying it.
     async fn unflag(&self) {
-        let mut backoff = Backoff::new(UNFLAG_PAUSE.0, UNFLAG_PAUSE.1);
+        let mut backoff = UNFLAG_PAUSES;
         for _ in 0..UNFLAG_TRIED {
             match self.log.unflag_reader(self.by).await {
                 Ok(()) => return,

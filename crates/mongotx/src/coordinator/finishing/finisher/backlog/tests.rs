@@ -277,11 +277,11 @@ fn what_was_refused_is_tried_again_after_pauses_that_grow() {
     backlog.ended(&flown[0]);
     backlog.keep(part, now);
     assert!(backlog.is_idle(), "no caller waits for it");
-    let first = now + REFUSED_PAUSE.0;
+    let first = now + REFUSED_PAUSES.coming();
     assert!(matches!(backlog.next(now), Next::Sleep(Some(until)) if until == first));
     let Next::TryAgain(parts) = backlog.next(first) else { panic!("not tried again") };
     backlog.keep_again(parts, first);
-    assert!(matches!(backlog.next(first), Next::Sleep(Some(until)) if until == first + 2 * REFUSED_PAUSE.0));
+    assert!(matches!(backlog.next(first), Next::Sleep(Some(until)) if until == first + 2 * REFUSED_PAUSES.coming()));
 }
 
 #[test]
