@@ -101,7 +101,7 @@ pub(crate) async fn measure_store(store: &dyn Store, plan: Plan) -> Result<Measu
     for number in 0..plan.in_flight {
         let seed = plan.seed.wrapping_mul(1_000_003).wrapping_add(u64::from(number));
         let (worker, draw) = (store.worker(plan.value_bytes).await?, Draw::new(plan.mix, seed));
-        // It chooses before its first attempt.
+        // A client chooses another one before its first attempt.
         let transaction = Transaction::Read(Vec::new());
         seats.push(Seat { client: StoreClient { worker, draw, transaction, conflicts: 0 }, seed, pace: None });
     }

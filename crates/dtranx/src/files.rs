@@ -77,10 +77,10 @@ impl<'a> Files<'a> {
         Ok(bytes)
     }
 
-    /// Names of what is in a folder.
+    /// Names of the files and folders in a folder.
     ///
     /// # Errors
-    /// It cannot be listed, or a link leads to it.
+    /// The folder cannot be listed, or a link leads to it.
     pub(crate) fn list(&self, folder: &Path) -> io::Result<Vec<OsString>> {
         self.refuse_links(folder)?;
         fs::read_dir(folder)?.map(|entry| Ok(entry?.file_name())).collect()
@@ -146,7 +146,7 @@ impl Source {
         let read = self.file.read_exact_at(into, at);
         if read.as_ref().is_err_and(|error| error.kind() != ErrorKind::UnexpectedEof) {
             self.bad.borrow_mut().failures += 1;
-            // What is bad is found out now, so that it is not tried once more.
+            // Finds out now which pieces are bad, so that none of them is tried once more.
             self.read_pieces(into, at);
         }
         read
@@ -247,7 +247,7 @@ impl Read for Cursor {
         let left = self.source.bytes.saturating_sub(self.at).min(into.len() as u64) as usize;
         let mut length = left;
         if self.source.read(&mut into[..length], self.at).is_err() {
-            // What is before the bytes that cannot be read.
+            // Up to the bytes that cannot be read.
             length = left.min((PIECE_BYTES - self.at % PIECE_BYTES) as usize);
             self.source.read(&mut into[..length], self.at)?;
         }

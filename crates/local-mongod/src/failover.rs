@@ -44,7 +44,7 @@ impl ReplicaSet {
         self.members().iter().any(|member| member.options().args.iter().any(|arg| arg == TEST_COMMANDS))
     }
 
-    /// The primary.
+    /// Waits until the set has a primary, and returns it.
     ///
     /// # Errors
     /// [`Error::NotReady`] when there is none within a minute.

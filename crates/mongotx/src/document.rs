@@ -30,7 +30,7 @@ pub(crate) fn encode<T: Serialize>(value: &T) -> Result<Document> {
 /// A document as the application wants it.
 ///
 /// # Errors
-/// What is not a `T`, and as [`parse`].
+/// The document is no `T`; and as [`parse`].
 pub(crate) fn decode<T: DeserializeOwned + 'static>(raw: RawDocumentBuf) -> Result<T> {
     let mut raw = Some(raw);
     if let Some(same) = taken(&mut raw) {

@@ -17,7 +17,8 @@ use crate::{
     names::{REMOVE, WRITER},
 };
 
-/// The validator to store.
+/// The validator that is stored for one of the application: it holds for the visible version of
+/// each document.
 ///
 /// # Errors
 /// [`Error::Unsupported`] for a condition that cannot be evaluated on unsafe versions.

@@ -111,7 +111,7 @@ impl Recorder {
     /// final lists are what was acknowledged.
     ///
     /// # Errors
-    /// What is wrong, with the history.
+    /// The anomalies or the lost values, in words, with the history.
     pub fn judge(&self, model: &str, last: &Lists) -> Result<Summary, String> {
         let summary = self.count(last)?;
         let lines = lock(&self.lines).join("\n");

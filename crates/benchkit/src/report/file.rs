@@ -22,7 +22,7 @@ struct Form {
     format: u32,
 }
 
-/// Reads a result.
+/// Reads a result that was written to a file as JSON.
 ///
 /// # Errors
 /// [`Error::Refused`], which names the file: it cannot be read, is no result, is of another

@@ -11,8 +11,9 @@ impl Unknown {
     /// time is up. If the server has not carried the commit out, it does so now, once.
     ///
     /// # Errors
-    /// It is refused, or still unknown. A server that was restarted since does not know the request
-    /// any more; then the outcome stays unknown, and only reading shows what happened.
+    /// The commit is refused, or its outcome is still unknown. A server that was restarted since
+    /// does not know the request any more; then the outcome stays unknown, and only reading shows
+    /// what happened.
     pub fn ask_again(self, until: Instant) -> Result<Committed> {
         pollster::block_on(self.ask_again_async(until))
     }

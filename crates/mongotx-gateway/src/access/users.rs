@@ -83,7 +83,7 @@ struct StoredUser {
 }
 
 impl Users {
-    /// Reads a file.
+    /// Reads the users of a file.
     ///
     /// ```
     /// # let folder = tempfile::tempdir()?;
@@ -98,7 +98,7 @@ impl Users {
     /// ```
     ///
     /// # Errors
-    /// When it cannot be read, is too large, or something in it cannot be.
+    /// The file cannot be read, is too large, or says something that cannot be.
     pub fn read(path: &Path) -> Result<Self, UsersError> {
         let file = File::open(path).map_err(|error| unusable(path, error))?;
         check_private(&file).and_then(|()| Self::read_from(file)).map_err(|reason| unusable(path, reason))
@@ -207,7 +207,7 @@ impl Users {
         serde_json::to_string_pretty(&stored).map(|text| text + "\n")
     }
 
-    /// Adds a user.
+    /// Adds a user with this password and these roles.
     ///
     /// ```
     /// # let folder = tempfile::tempdir()?;
@@ -293,7 +293,7 @@ impl Users {
         self.users.get(name).map(Arc::as_ref).ok_or_else(|| format!("user {name}: there is none"))
     }
 
-    /// Removes a user.
+    /// Removes a user, who cannot log in once the gateway has read the file again.
     ///
     /// ```
     /// # let folder = tempfile::tempdir()?;

@@ -68,7 +68,7 @@ pub(super) async fn find(core: &Core, ns: &Namespace, query: &Query) -> Result<O
 /// The same in the view of a transaction that has written to the collection, by nothing but the
 /// `_id`: of its own documents, the query shows what the transaction has made of them.
 pub(super) async fn find_own(core: &Core, ns: &Namespace, query: &Query, me: TxId) -> Result<Option<Documents>> {
-    // What is not sent this way is no demand for a lease.
+    // A query that is sent in another way is no reason to take a lease.
     let may_be_sent = finds_by_id(query) && unprobed::may(core, ns, query);
     if may_be_sent { find_for(core, ns, query, Some(me)).await } else { Ok(None) }
 }

@@ -129,7 +129,7 @@ pub(super) async fn write_all(
         }
         let before = result.matched_count - result.modified_count;
         match one(core, tx, ns, operation, course.index, &mut result).await {
-            // It had what it was to be given, as others may have.
+            // The document had the new values already, as those of the next operations may.
             Ok(()) if result.matched_count - result.modified_count > before => course.form = Form::InTwo,
             Ok(()) => {}
             Err(error) if error.ends_transaction() => return Err(error),

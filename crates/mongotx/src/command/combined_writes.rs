@@ -149,7 +149,7 @@ async fn leading_writes<'a>(
         let is_there = there.is_there(place);
         if is_there == Some(false) || matches!(operation, Operation::Insert(_)) {
             let Some((id, inserting)) = upserts::inserting(core, tx, ns, operation).await? else { break };
-            // What the command has no room for is not kept in memory until it is seen.
+            // Documents that the command has no room for are not kept in memory meanwhile.
             inserted_bytes += inserting.statement.as_bytes().len();
             if inserted_bytes > insert::BATCH_BYTES {
                 break;

@@ -114,7 +114,8 @@ impl Commit<'_> {
             let deciding = self.count_decision(tx, started.id);
             let decided = self.core.log.commit(started, tx.concern(), tx.changed(), tx.heard(over)).await;
             if decided.as_ref().is_err_and(|error| error.kind() == ErrorKind::Indeterminate) {
-                // It may be committed, and is no more this client's to finish.
+                // The transaction may be committed, and it is not this client any more that
+                // finishes it.
                 self.core.unprobed.lose_lease();
                 deciding.give_up();
                 return decided.map(|_| None);

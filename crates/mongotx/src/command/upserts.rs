@@ -220,7 +220,7 @@ pub(super) async fn insert_together(
     if is_placed {
         // Another document has one of its keys, or had it then. By itself it waits, or is refused.
         if let Err(error) = core.server.take_back_inserts(tx, ns, &at[done..=done]).await {
-            // It may be there: the transaction can only be rolled back.
+            // The document may be stored: the transaction can only be rolled back.
             tx.sending(ns, &Fields::All);
             return Err(error);
         }

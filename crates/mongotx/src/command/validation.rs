@@ -269,7 +269,7 @@ impl<'c> Validation<'c> {
             }
             (left, disturbed) = (left - 1, disturbed + 1);
             self.note_disturbed(tx, &stamps, disturbed).await;
-            // It takes longer than that: the next attempt is given more.
+            // The quiet was too short for this validation: the next attempt asks for a longer one.
             if tx.quiet.as_ref().is_some_and(Quiet::has_run_out) {
                 left = left.min(ROUNDS_WITHOUT_QUIET);
             }

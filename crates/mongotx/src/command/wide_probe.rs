@@ -60,7 +60,7 @@ pub(crate) async fn wide_probe(
     terms: &Terms,
 ) -> Result<Option<(Document, Arc<WideProbes>)>> {
     let is_special = terms.collation.is_some() || batch_size.is_some_and(|size| size as usize <= MAX_WRITERS);
-    // What this client has left is decided: it is looked for where it matters.
+    // Documents that this client has left are decided: they are looked for only where they matter.
     if is_special || core.finisher.has_left(ns) {
         return Ok(None);
     }

@@ -133,7 +133,7 @@ pub struct Incoming {
     pub request: Result<Request, CommandError>,
 }
 
-/// Reads a message.
+/// Reads the message of this header from the bytes behind it, and unpacks it if it is compressed.
 ///
 /// # Errors
 /// The message breaks the protocol, and the connection has to be closed. An error that is answered,

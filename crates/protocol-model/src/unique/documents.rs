@@ -92,7 +92,7 @@ pub struct Documents {
 }
 
 impl Documents {
-    /// Writes one document, atomically.
+    /// Writes one document, atomically; `None` removes it.
     ///
     /// # Errors
     /// The index that refused the write, which then has no effect.

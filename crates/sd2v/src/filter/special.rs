@@ -24,7 +24,7 @@ pub struct Parts {
     pub rest: Document,
 }
 
-/// Takes a filter apart.
+/// Divides a filter into its order by distance, its text search and all other conditions.
 ///
 /// # Errors
 /// [`Error::Invalid`] (2) for two orders by distance, two `$text`, or one of each, and as

@@ -79,7 +79,7 @@ pub fn can_fuse(update: &Update) -> bool {
 /// An update of one document, as [`fuse_together`] makes it part of a statement.
 #[derive(Clone, Copy, Debug)]
 pub struct Fusing<'a> {
-    /// The document's `_id`.
+    /// The `_id` of the document that is updated.
     pub id: &'a Bson,
     /// Update of the document. Only operators can be fused.
     pub update: &'a Update,

@@ -90,7 +90,7 @@ impl Measurement {
         format!("mongotx-bench {}", quoted.collect::<Vec<_>>().join(" "))
     }
 
-    /// Arguments of its runs.
+    /// The options of `mongotx-bench` that repeat the runs of this figure.
     ///
     /// # Errors
     /// [`BenchError::Refused`], in the words of the command line.

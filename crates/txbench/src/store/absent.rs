@@ -8,7 +8,7 @@ use crate::error::BenchError;
 pub enum Store {}
 
 impl Store {
-    /// Starts no servers.
+    /// Refuses to start servers: this build is without DTranx.
     ///
     /// # Errors
     /// Always [`BenchError::Refused`].
@@ -16,7 +16,7 @@ impl Store {
         Err(refused())
     }
 
-    /// Connects to no servers.
+    /// Refuses to connect to servers: this build is without DTranx.
     ///
     /// # Errors
     /// Always [`BenchError::Refused`].
@@ -29,7 +29,7 @@ impl Store {
         match *self {}
     }
 
-    /// Removes a database.
+    /// Removes a database; never called.
     ///
     /// # Errors
     /// None: there is no such value.

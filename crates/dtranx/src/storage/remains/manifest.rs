@@ -52,7 +52,7 @@ const LEVELS: u8 = 7;
 /// Reads the manifest of a keyspace.
 ///
 /// # Errors
-/// It is damaged, missing, or in another version.
+/// The manifest is damaged, missing, or of another version.
 pub(super) fn read(files: &Files<'_>, keyspace: &Path) -> Result<Manifest, Bad> {
     let lost = "which tables count is not known";
     let current = keyspace.join("current");

@@ -274,7 +274,7 @@ impl<'a> Walk<'a> {
     /// The next place from `from` on at which a block begins, and another one behind it: a value
     /// may hold bytes that look like a block.
     fn find(&self, from: u64) -> Option<u64> {
-        // What cannot be read is zeros, in which no block begins.
+        // Bytes that cannot be read are zeros, in which no block begins.
         self.source.search(from, MAGIC.len() - 1, |window, start| {
             let places = window.windows(MAGIC.len()).enumerate();
             let mut places = places.filter(|(_, bytes)| bytes == MAGIC).map(|(at, _)| start + at as u64);

@@ -108,7 +108,7 @@ pub(crate) async fn run_results(args: &ResultsArgs) -> Result<Status, BenchError
     let end = Instant::now() + patient;
     for section in &sections {
         if Instant::now() >= end {
-            // What was measured before stays.
+            // The measurements of the time before are kept.
             say::warn(&format!("mongotx-bench: {}: not measured: no time was left (--minutes)", section.id));
             continue;
         }

@@ -19,8 +19,10 @@ impl Body {
         Self::default()
     }
 
+    /// The reply that has these fields.
+    ///
     /// # Errors
-    /// What cannot be written as BSON.
+    /// The document cannot be written as BSON.
     pub(crate) fn of(document: &Document) -> Answer<Self> {
         let raw = RawDocumentBuf::try_from(document);
         raw.map(Self).map_err(|error| Failure::new(codes::INTERNAL_ERROR, format!("the reply is no BSON: {error}")))

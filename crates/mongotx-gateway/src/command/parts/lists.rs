@@ -18,10 +18,10 @@ pub(crate) fn everything(first: FirstBatch) -> FirstBatch {
     FirstBatch { size: first.size.or(Some(usize::MAX)), ..first }
 }
 
-/// A description as it is answered.
+/// The description of a collection or an index, as it is answered.
 ///
 /// # Errors
-/// What cannot be written as BSON.
+/// The document cannot be written as BSON.
 pub(crate) fn to_raw(document: &Document) -> Answer<RawDocumentBuf> {
     RawDocumentBuf::try_from(document)
         .map_err(|error| Failure::new(codes::INTERNAL_ERROR, format!("a description is no BSON: {error}")))

@@ -1,5 +1,5 @@
-//! What the rows say together, and what the privileges and the read concerns of commands are by
-//! their rows.
+//! Tests of the table: its rows together, and the privileges and read concerns that they give
+//! commands.
 
 mod needs;
 mod pipelines;

@@ -168,8 +168,10 @@ fn time_of(event: &Event) -> Timestamp {
     event.document.get_timestamp("clusterTime").unwrap_or(Timestamp { time: 0, increment: 0 })
 }
 
+/// The event that is stored as this document, behind the position.
+///
 /// # Errors
-/// It is not of the position's era.
+/// The event is not of the position's era.
 fn event(position: Position, mut document: Document) -> Result<Event> {
     let number = number_of(&document);
     document.remove("_id");

@@ -126,13 +126,13 @@ async fn the_nearest_are_shown_as_they_were_committed() {
         sent.await == BTreeMap::from([("find".to_owned(), 1)])
     })
     .await;
-    // What moves is found where it is.
+    // A document that has moved is found where it is now.
     let place = doc! {"type": "Point", "coordinates": [0.0, 0.0]};
     change(&reader, 9, doc! {"$set": {"place": place}}).await;
     assert_eq!(nearest().await, [(9, 0), (1, 0), (2, n)]);
 }
 
-/// Where it makes a difference to which documents are found, what is left is finished first.
+/// Changes that make a difference to which documents are found are finished first.
 #[tokio::test]
 async fn changes_of_what_is_asked_for_are_seen() {
     let (_server, reader) = reader(None).await;

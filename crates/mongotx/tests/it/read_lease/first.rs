@@ -85,7 +85,7 @@ async fn what_was_committed_a_moment_ago_is_the_first() {
 }
 
 /// A sibling commits an earlier one after the statement was allowed, and before it is carried out.
-/// What it finds is not the first, and is not changed for good.
+/// The document that it finds is not the first, and does not stay changed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_committed_meanwhile_is_not_passed_over() {
     let server = started().await;

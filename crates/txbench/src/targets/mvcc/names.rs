@@ -118,7 +118,7 @@ pub(super) fn id_order(sort: &Document) -> Option<i32> {
 /// through documents and arrays of them.
 ///
 /// # Errors
-/// What is neither, in words.
+/// The field whose value is no flag, in words.
 pub(super) fn project(document: &Document, projection: &Document) -> Result<Document, String> {
     let flag = |value: &Bson| matches!(value, Bson::Boolean(_) | Bson::Int32(_) | Bson::Int64(_) | Bson::Double(_));
     if let Some((field, value)) = projection.iter().find(|(_, value)| !flag(value)) {

@@ -48,7 +48,7 @@ pub struct FilesArgs {
     pub seed: u64,
 }
 
-/// Writes the files.
+/// Writes operations that are drawn from the seed, as JSON files.
 ///
 /// # Errors
 /// [`BenchError::Refused`] when one of them is there already or cannot be written.

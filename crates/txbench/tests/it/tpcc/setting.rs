@@ -47,7 +47,8 @@ impl Setting {
             false => local_mongod::shared_standalone().await.unwrap().uri(),
         };
         let connection = Connection {
-            // Where each single write would wait for the disk, it need not: nothing is killed here.
+            // A target whose single writes would each wait for the disk need not: nothing is killed
+            // here.
             durability: Durability { nodes: Acknowledged::Nodes(1), journaled: name.traits().transactional },
             ..Connection::new(uri, local_mongod::unique_db(&format!("tpcc_{target}")), 8)
         };

@@ -23,7 +23,8 @@ async fn changes_of_keys_are_one_command() {
             };
             let mut is_unchanged = false;
             let sent = quiet::commands_of(&client, async { is_unchanged = bulk.await }).await;
-            // What stays as it was: the first goes alone, and the others lock and change apart.
+            // Documents that stay as they were: the first goes alone, and the others lock and
+            // change apart.
             assert!(if is_unchanged { sent["update"] <= 4 } else { sent == commands(&[("update", 1)]) }, "{sent:?}");
             session.rollback().await.unwrap();
         }

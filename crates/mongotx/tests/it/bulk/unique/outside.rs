@@ -70,7 +70,7 @@ async fn writes_outside_that_are_dropped_are_done_as_a_whole_or_not_at_all() {
             if found == done || !is_done && found == each(4, |id| 10 * id) {
                 break;
             }
-            // What is requested is decided a moment later.
+            // The commit that was requested is decided a moment later.
             assert!(begun.elapsed() < LONG, "{step:?}: {found:?}");
             tokio::time::sleep(std::time::Duration::from_millis(5)).await;
         }

@@ -52,7 +52,7 @@ impl Work<'_> {
         Ok(rows)
     }
 
-    /// The rows that match.
+    /// Reads these fields of the rows that match.
     ///
     /// # Errors
     /// The target's errors.

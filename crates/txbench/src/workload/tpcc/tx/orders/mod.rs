@@ -62,7 +62,7 @@ pub async fn insert(work: &mut Work<'_>, order: &OrderRow, lines: &[LineRow]) ->
     work.session.insert(NEW_ORDER, vec![row]).await
 }
 
-/// A customer's newest order.
+/// Finds a customer's newest order, wherever the schema has it.
 ///
 /// # Errors
 /// The target's errors.
