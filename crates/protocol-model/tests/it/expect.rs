@@ -15,3 +15,32 @@ pub(crate) fn expect_holds(report: &Report, events: &[&str]) {
 pub(crate) fn expect_violation(report: &Report, property: &str) {
     assert!(report.violations.iter().any(|(found, _)| found.starts_with(property)), "{report:?}");
 }
+
+/// A report of a plan that holds, in which `commits` happens.
+fn report() -> Report {
+    Report { states: 1, complete: true, violations: Vec::new(), examples: vec!["commits"] }
+}
+
+#[test]
+fn a_plan_that_holds_is_as_expected() {
+    expect_holds(&report(), &["commits"]);
+}
+
+#[test]
+#[should_panic(expected = "a repair in")]
+fn an_event_that_never_happens_is_missed() {
+    expect_holds(&report(), &["commits", "a repair"]);
+}
+
+#[test]
+#[should_panic(expected = "complete: false")]
+fn an_exploration_that_was_not_complete_does_not_hold() {
+    expect_holds(&Report { complete: false, ..report() }, &[]);
+}
+
+#[test]
+#[should_panic(expected = "M1 all or nothing")]
+fn a_violation_of_another_property_is_not_the_one() {
+    let violations = vec![("M1 all or nothing", "Die".to_owned())];
+    expect_violation(&Report { violations, ..report() }, "M2");
+}
