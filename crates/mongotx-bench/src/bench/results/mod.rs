@@ -3,12 +3,14 @@
 //!
 //! 1. [`plan`] has the measurements; [`pace`] has their lengths, such that all fit into the time.
 //! 2. [`measure`] makes a section's measurements, and [`stored`] keeps the results: tables of
-//!    medians ([`figures`], [`acid`], [`markdown`]), in a file for each section.
+//!    medians ([`figures`], [`acid`], [`markdown`]), in a file for each section, with the commit of
+//!    the code ([`checkout`]).
 //! 3. [`page`] makes the page of these files and of its template; `docs/draw` draws the charts that
 //!    are marked in it ([`chart`]).
 
 mod acid;
 mod chart;
+mod checkout;
 mod figures;
 mod markdown;
 mod measure;

@@ -84,7 +84,7 @@ impl Page<'_> {
         let days = distinct(self.stored().map(|stored| stored.date.clone())).join(" and ");
         let mut lines = match days.as_str() {
             "" => wrapped("Nothing is measured yet.", "", ""),
-            _ => wrapped(&format!("Measured on {days}."), "", ""),
+            _ => wrapped(&format!("Measured on {days}{}.", self.code()), "", ""),
         };
         if self.stored().any(|stored| !stored.is_release) {
             lines.push(String::new());
@@ -93,6 +93,16 @@ impl Page<'_> {
         lines.push(String::new());
         lines.extend(common.iter().flat_map(|fact| wrapped(fact, "- ", "  ")));
         lines
+    }
+
+    /// The commits of the code that was measured, as far as they are known.
+    fn code(&self) -> String {
+        let commits = distinct(self.stored().filter_map(|stored| Some(format!("`{}`", stored.commit.as_ref()?))));
+        match commits.len() {
+            0 => String::new(),
+            1 => format!(", at commit {}", commits[0]),
+            _ => format!(", at commits {}", commits.join(" and ")),
+        }
     }
 
     fn section(&self, id: &str, common: &[String]) -> Vec<String> {
@@ -273,6 +283,24 @@ mod tests {
         assert_eq!(filled.matches("- Machine: one.").count(), 1, "{filled}");
         assert!(filled.contains("- Work: transfers.") && filled.contains("- Work: check-ins."), "{filled}");
         assert!(filled.contains("**A debug build"), "tests are one: {filled}");
+    }
+
+    #[test]
+    fn commits_are_named_with_the_days() {
+        let mut one = measured(&[], vec![]);
+        one.date = "2026-11-29".to_owned();
+        let mut other = one.clone();
+        (one.commit, other.commit) = (Some("5a9a001b4c3d".to_owned()), None);
+        let page = |one: &StoredSection, other: &StoredSection| {
+            let sections = [(section("transfers"), one), (section("checkin"), other)];
+            let sections = sections.map(|(section, stored)| (section, Some(stored.clone()))).to_vec();
+            Page { sections }.fill("{{conditions}}")
+        };
+        assert!(page(&other, &other).starts_with("Measured on 2026-11-29.\n"));
+        assert!(page(&one, &other).starts_with("Measured on 2026-11-29, at commit `5a9a001b4c3d`.\n"));
+        other.commit = Some("0123456789ab-dirty".to_owned());
+        let both = "Measured on 2026-11-29, at commits `5a9a001b4c3d` and `0123456789ab-dirty`.\n";
+        assert!(page(&one, &other).starts_with(both));
     }
 
     #[test]

@@ -130,7 +130,7 @@ const QUERIES: &[Measurement] = &[Measurement {
 
 const OVERHEAD: &[Measurement] = &[Measurement {
     command: "overhead --operations find,insert,update,query,transaction --connections 1,8,32 --idle-connections 2000",
-    kind: Kind::Tables { stretches: 45 },
+    kind: Kind::Tables { stretches: 57 },
     is_main: false,
     charts: &[Chart {
         only: &[("connections", "8")],

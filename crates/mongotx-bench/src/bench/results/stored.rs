@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use benchkit::report::table::Table;
 use serde::{Deserialize, Serialize};
 
-use super::super::BenchError;
+use super::{super::BenchError, checkout};
 
 /// The version of the form below.
 const FORMAT: u32 = 1;
@@ -19,6 +19,10 @@ pub(super) struct StoredSection {
     format: u32,
     /// The day, as in 2026-11-26.
     pub(super) date: String,
+    /// Commit of the checkout in which it was measured, with `-dirty` behind it if that had changes
+    /// that were not committed. `None`: it was measured outside of a checkout.
+    #[serde(default)]
+    pub(super) commit: Option<String>,
     /// True if the programs were built for release; otherwise the figures are of no use.
     pub(super) is_release: bool,
     /// Commands of the section, in order.
@@ -46,7 +50,7 @@ impl StoredSection {
     pub(super) fn today(measured: Vec<MeasuredCommand>) -> Self {
         let now = bson::DateTime::now().try_to_rfc3339_string().unwrap_or_default();
         let date = now.split('T').next().unwrap_or_default().to_owned();
-        Self { format: FORMAT, date, is_release: !cfg!(debug_assertions), measured }
+        Self { format: FORMAT, date, commit: checkout::commit(), is_release: !cfg!(debug_assertions), measured }
     }
 
     /// Reads a section's file; `None` if there is none.
