@@ -33,6 +33,9 @@ pub(crate) enum Scenario {
     /// Snapshot: a bulk of upserts, of documents that were read before, and of others that are not
     /// there.
     Upserts,
+    /// An update, then a bulk of updates of one shape, which is one statement for several
+    /// documents.
+    Bulk,
 }
 
 /// End of a client's life, if it did not break off.
@@ -51,7 +54,7 @@ pub(crate) enum Progress {
 }
 
 impl Scenario {
-    pub(crate) const ALL: [Self; 8] = [
+    pub(crate) const ALL: [Self; 9] = [
         Self::Several,
         Self::Single,
         Self::Repeatable,
@@ -60,6 +63,7 @@ impl Scenario {
         Self::Shutdown,
         Self::Exchange,
         Self::Upserts,
+        Self::Bulk,
     ];
 
     pub(crate) fn from_name(name: &str) -> Option<Self> {
@@ -107,6 +111,7 @@ impl Scenario {
                 let a = [("a1", 1), ("a2", 1), ("a3", 0), ("a10", 1), ("a11", 1)];
                 state_of(&[&a[..], &[("b1", 1), ("b2", 0), ("b3", 0)]].concat())
             }
+            Self::Bulk => state_of(&[("a1", 1), ("a2", 1), ("a3", 1), ("b1", 1), ("b2", 0), ("b3", 0)]),
             Self::Repair => state_of(&[("a1", 1), ("a2", 8), ("b1", 0), ("b2", 7), ("b3", 0)]),
         }
     }
@@ -196,6 +201,16 @@ impl Scenario {
                     upsert: true,
                 };
                 a.bulk_write([1, 2, 10, 11].map(upsert)).session(session).await?;
+            }
+            Self::Bulk => {
+                b.update_one(doc! {"_id": 1}, add.clone()).session(session).await?;
+                tell_id(session);
+                let update = |id: i32| WriteModel::UpdateOne {
+                    filter: doc! {"_id": id},
+                    update: add.clone().into(),
+                    upsert: false,
+                };
+                a.bulk_write([3, 1, 2].map(update)).session(session).await?;
             }
             Self::Repair => {
                 assert_eq!(b.find(doc! {}).session(session).await?.try_collect().await?.len(), 3);

@@ -92,3 +92,8 @@ async fn exchange_killed_anywhere_all_or_nothing() {
 async fn upserts_killed_anywhere_all_or_nothing() {
     kill_everywhere(Scenario::Upserts).await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn bulk_killed_anywhere_all_or_nothing() {
+    kill_everywhere(Scenario::Bulk).await;
+}

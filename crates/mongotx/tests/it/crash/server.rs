@@ -123,3 +123,8 @@ async fn exchange_server_killed_anywhere_all_or_nothing() {
 async fn upserts_server_killed_anywhere_all_or_nothing() {
     crash_everywhere(Scenario::Upserts).await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn bulk_server_killed_anywhere_all_or_nothing() {
+    crash_everywhere(Scenario::Bulk).await;
+}
