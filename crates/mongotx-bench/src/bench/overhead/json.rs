@@ -26,6 +26,7 @@ fn line(line: &OperationFigures) -> Value {
     json!({
         "operation": line.operation.title(), "connections": line.connections,
         "direct": side(&line.direct), "proxy": side(&line.proxy), "gateway": side(&line.gateway),
+        "replicaSet": line.set.as_ref().map(side),
     })
 }
 

@@ -23,6 +23,8 @@ pub(crate) struct OperationFigures {
     pub(crate) direct: SideFigures,
     pub(crate) proxy: SideFigures,
     pub(crate) gateway: SideFigures,
+    /// The replica set, where the server is none.
+    pub(crate) set: Option<SideFigures>,
 }
 
 /// Figures of one side for one operation.
@@ -48,7 +50,7 @@ impl SideFigures {
     }
 }
 
-/// Warms up; then the sides take turns, and each begins every third time.
+/// Warms up; then the sides take turns, and each begins as often as the others.
 pub(crate) async fn line(
     args: &OverheadArgs,
     operation: Operation,
@@ -57,21 +59,23 @@ pub(crate) async fn line(
 ) -> Result<OperationFigures, BenchError> {
     let time = args.seconds / TURNS;
     let [mut direct, mut proxy, mut gateway] = [(); 3].map(|()| SideFigures::new());
-    for side in [&sides.direct, &sides.proxy, &sides.gateway] {
+    let mut set = sides.set.as_ref().map(|_| SideFigures::new());
+    let mut all = vec![(&sides.direct, &mut direct), (&sides.proxy, &mut proxy), (&sides.gateway, &mut gateway)];
+    all.extend(sides.set.iter().zip(&mut set));
+    for (side, _) in &all {
         turn(side, operation, connections, time / 2, args.seed).await?;
     }
     for n in 0..TURNS {
         let seed = args.seed + u64::from(n) * 1_000;
-        let mut all = [(&sides.direct, &mut direct), (&sides.proxy, &mut proxy), (&sides.gateway, &mut gateway)];
-        all.rotate_left(n as usize % 3);
-        for (side, measured) in all {
+        for (side, measured) in &mut all {
             measured.add(&turn(side, operation, connections, time, seed).await?);
         }
+        all.rotate_left(1);
         if operation == Operation::Batch {
             sides.drop_batches().await?;
         }
     }
-    Ok(OperationFigures { operation, connections, direct, proxy, gateway })
+    Ok(OperationFigures { operation, connections, direct, proxy, gateway, set })
 }
 
 /// One turn of a side: all its connections work for `time`; operations under way then are waited

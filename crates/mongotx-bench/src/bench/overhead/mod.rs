@@ -5,7 +5,7 @@
 //! 1. A gateway, a process of its own, before its first command: its memory, with and without idle
 //!    connections ([`idle`]).
 //! 2. Single commands, on a standalone server: each [`operation`] with each number of connections
-//!    ([`measure`]).
+//!    ([`measure`]); and directly on a replica set, which is what drivers take a gateway for.
 //! 3. Transactions on a replica set: the server's own, and through a gateway.
 //!
 //! [`side`] has the clients; [`process`] the gateway; [`table`] and [`json`] write the findings.
@@ -36,7 +36,13 @@ pub(crate) use self::{
     gateway::{MeasuredGatewayOptions, run_measured_gateway},
     proxy::{ProxyOptions, run_proxy},
 };
-use self::{idle::Memory, measure::OperationFigures, operation::Operation, process::GatewayProcess, side::Sides};
+use self::{
+    idle::Memory,
+    measure::OperationFigures,
+    operation::Operation,
+    process::GatewayProcess,
+    side::{Addresses, Sides},
+};
 use super::{BenchError, progress};
 use crate::say;
 
@@ -124,17 +130,17 @@ pub(crate) async fn run_overhead(args: &OverheadArgs) -> Result<(), BenchError> 
     let (on_set, alone): (Vec<_>, Vec<_>) = operations.iter().copied().partition(|operation| operation.needs_set());
     let progress = progress::bar((operations.len() * args.connections.len()) as u64);
     let mut findings = Findings::default();
+    let set = Bench::open("--replica-uri", args.replica_uri.as_deref(), Deployment::ReplicaSet(1)).await?;
     if !alone.is_empty() || args.idle_connections > 0 {
         let server = Bench::open("--uri", args.uri.as_deref(), Deployment::Standalone).await?;
         if args.idle_connections > 0 {
             findings.memory = idle::measure(&server.uri, args.idle_connections).await?;
         }
-        on_one_server(args, &server, "standalone server", &alone, &progress, &mut findings).await?;
+        findings.servers.push(server.describe().await?);
+        on_one_server(args, &server, Some(&set), &alone, &progress, &mut findings).await?;
     }
-    if !on_set.is_empty() {
-        let server = Bench::open("--replica-uri", args.replica_uri.as_deref(), Deployment::ReplicaSet(1)).await?;
-        on_one_server(args, &server, "replica set", &on_set, &progress, &mut findings).await?;
-    }
+    findings.servers.push(set.describe().await?);
+    on_one_server(args, &set, None, &on_set, &progress, &mut findings).await?;
     progress.finish_and_clear();
     if let Some(file) = &args.json {
         json::write(&findings, file)?;
@@ -146,16 +152,16 @@ pub(crate) async fn run_overhead(args: &OverheadArgs) -> Result<(), BenchError> 
     Ok(())
 }
 
-/// Measures on one server: steps 2 and 3. `kind`: the kind of server, for readers.
+/// Measures on one server: steps 2 and 3. `set`: the replica set beside it; `None` where the server
+/// is the replica set.
 async fn on_one_server(
     args: &OverheadArgs,
     server: &Bench,
-    kind: &str,
+    set: Option<&Bench>,
     operations: &[Operation],
     progress: &ProgressBar,
     findings: &mut Findings,
 ) -> Result<(), BenchError> {
-    findings.servers.push(server.describe().await?);
     if operations.is_empty() {
         return Ok(());
     }
@@ -163,7 +169,9 @@ async fn on_one_server(
     let gateway = GatewayProcess::start(&server.uri, &format!("{db}_tx")).await?;
     let proxy = GatewayProcess::proxy(&server.uri).await?;
     for connections in &args.connections {
-        let sides = Sides::connect([&server.uri, &proxy.uri, &gateway.uri], &db, *connections).await?;
+        let of_set = set.map(|set| set.uri.as_str());
+        let at = Addresses { server: &server.uri, proxy: &proxy.uri, gateway: &gateway.uri, set: of_set };
+        let sides = Sides::connect(&at, &db, *connections).await?;
         sides.load().await?;
         for operation in operations {
             progress.set_message(format!("{} with {connections} connection(s)", operation.title()));
@@ -171,8 +179,11 @@ async fn on_one_server(
             progress.inc(1);
         }
         sides.close().await;
-        server.admin.database(&db).drop().await?;
+        for server in [Some(server), set].into_iter().flatten() {
+            server.admin.database(&db).drop().await?;
+        }
     }
+    let kind = if set.is_some() { "standalone server" } else { "replica set" };
     findings.memory.push(Memory::of(&gateway, &format!("after all on the {kind}"), 0)?);
     gateway.end().await?;
     proxy.end().await?;

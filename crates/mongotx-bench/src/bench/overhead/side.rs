@@ -1,8 +1,11 @@
-//! The sides: clients of the driver, directly, through the proxy or through the gateway, each with
-//! a collection of its own.
+//! The sides: clients of the driver, directly, through the proxy or through the gateway, and
+//! directly to a replica set, each with a collection of its own.
 
 use bson::{Document, doc};
-use mongodb::{Client, Collection, IndexModel, options::ClientOptions};
+use mongodb::{
+    Client, Collection, IndexModel,
+    options::{Acknowledgment, ClientOptions, WriteConcern},
+};
 
 use super::documents::{BATCHES, documents};
 use crate::bench::BenchError;
@@ -20,11 +23,31 @@ pub(crate) struct Sides {
     pub(crate) direct: Side,
     pub(crate) proxy: Side,
     pub(crate) gateway: Side,
+    /// The replica set, where the server is none.
+    pub(crate) set: Option<Side>,
+}
+
+/// Addresses of the sides.
+pub(crate) struct Addresses<'a> {
+    pub(crate) server: &'a str,
+    pub(crate) proxy: &'a str,
+    pub(crate) gateway: &'a str,
+    pub(crate) set: Option<&'a str>,
 }
 
 impl Side {
     async fn connect(uri: &str, db: &str, name: &'static str, connections: u32) -> Result<Self, BenchError> {
+        Self::with(ClientOptions::parse(uri).await?, db, name, connections)
+    }
+
+    /// A client of a replica set whose writes wait for what a standalone server's wait for.
+    async fn connect_to_set(uri: &str, db: &str, connections: u32) -> Result<Self, BenchError> {
         let mut options = ClientOptions::parse(uri).await?;
+        options.write_concern = Some(WriteConcern::builder().w(Acknowledgment::Nodes(1)).build());
+        Self::with(options, db, "set", connections)
+    }
+
+    fn with(mut options: ClientOptions, db: &str, name: &'static str, connections: u32) -> Result<Self, BenchError> {
         (options.max_pool_size, options.min_pool_size) = (Some(connections), Some(connections));
         Ok(Self { client: Client::with_options(options)?, db: db.to_owned(), name })
     }
@@ -41,25 +64,30 @@ impl Side {
 }
 
 impl Sides {
-    /// Connects all sides, with so many connections each. `uris`: the server's, the proxy's and the
-    /// gateway's.
-    pub(crate) async fn connect(uris: [&str; 3], db: &str, connections: u32) -> Result<Self, BenchError> {
-        let [server, proxy, gateway] = uris;
+    /// Connects all sides, with so many connections each.
+    pub(crate) async fn connect(at: &Addresses<'_>, db: &str, connections: u32) -> Result<Self, BenchError> {
+        let set = match at.set {
+            Some(uri) => Some(Side::connect_to_set(uri, db, connections).await?),
+            None => None,
+        };
         Ok(Self {
-            direct: Side::connect(server, db, "direct", connections).await?,
-            proxy: Side::connect(proxy, db, "proxy", connections).await?,
-            gateway: Side::connect(gateway, db, "gateway", connections).await?,
+            direct: Side::connect(at.server, db, "direct", connections).await?,
+            proxy: Side::connect(at.proxy, db, "proxy", connections).await?,
+            gateway: Side::connect(at.gateway, db, "gateway", connections).await?,
+            set,
         })
     }
 
-    fn all(&self) -> [&Side; 3] {
-        [&self.direct, &self.proxy, &self.gateway]
+    fn all(&self) -> impl Iterator<Item = &Side> {
+        [&self.direct, &self.proxy, &self.gateway].into_iter().chain(&self.set)
     }
 
-    /// Loads all collections directly on the server, and makes the index through the side.
+    /// Loads all collections directly on their server, and makes the index through the side.
     pub(crate) async fn load(&self) -> Result<(), BenchError> {
         for side in self.all() {
-            let past = Side { client: self.direct.client.clone(), ..side.clone() };
+            let is_set = self.set.as_ref().is_some_and(|set| set.name == side.name);
+            let loading = if is_set { side } else { &self.direct };
+            let past = Side { client: loading.client.clone(), ..side.clone() };
             past.items().insert_many(documents()).await?;
             side.items().create_index(IndexModel::builder().keys(doc! {"group": 1}).build()).await?;
         }
@@ -75,7 +103,7 @@ impl Sides {
     }
 
     pub(crate) async fn close(self) {
-        for side in [self.direct, self.proxy, self.gateway] {
+        for side in [self.direct, self.proxy, self.gateway].into_iter().chain(self.set) {
             side.client.shutdown().immediate(true).await;
         }
     }
