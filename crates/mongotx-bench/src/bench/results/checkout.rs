@@ -11,7 +11,7 @@ pub(super) fn commit() -> Option<String> {
     let mut git = Command::new("git");
     // No tag takes the commit's place.
     git.args(["describe", "--always", "--exclude=*", "--abbrev=12", "--dirty"]);
-    let done = leash::run_limited(git, GIT_LIMIT).ok().filter(|done| done.status.success())?;
+    let done = child_processes::run_limited(git, GIT_LIMIT).ok().filter(|done| done.status.success())?;
     let commit = done.said.trim();
     is_commit(commit).then(|| commit.to_owned())
 }
