@@ -43,6 +43,14 @@ pub(super) struct Closed {
     pub(super) lowest: Option<Position>,
 }
 
+/// Part of a segment that has blocks.
+pub(super) struct Extent {
+    pub(super) number: SegmentNumber,
+    pub(super) used_bytes: u64,
+    /// Place before the entry with the lowest index in it, as in [`Closed`].
+    pub(super) lowest: Option<Position>,
+}
+
 /// The complete segments, and what the GC log has to keep when some of them go.
 #[derive(Clone)]
 pub(super) struct Complete {
@@ -91,6 +99,17 @@ impl Complete {
     /// A state is durable.
     pub(super) fn durable(&self, state: State) {
         self.lock().state = state;
+    }
+
+    /// The complete segments and then the one in use, of which the caller knows number and length.
+    pub(super) fn extents(&self, current: SegmentNumber, used_bytes: u64) -> Vec<Extent> {
+        let known = self.lock();
+        let of = |closed: &Closed| {
+            let SegmentInfo { number, used_bytes, .. } = closed.info;
+            Extent { number, used_bytes, lowest: closed.lowest }
+        };
+        let complete = known.closed.iter().map(of);
+        complete.chain([Extent { number: current, used_bytes, lowest: known.lowest }]).collect()
     }
 
     pub(super) fn all(&self) -> Vec<SegmentInfo> {

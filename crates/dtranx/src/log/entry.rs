@@ -2,10 +2,12 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 /// Place of an entry: a block with records. The indices of a log are counted from 1 on, without a
 /// gap. Terms are those of a group's leaders, from 1 on; the entries of a server that runs alone
 /// have term 0, and are committed by its own sync.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Position {
     /// Term of the leader that has made the entry.
     pub term: u64,
@@ -46,4 +48,18 @@ impl State {
         let newest = if rank(later) >= rank(self) { later } else { self };
         Self { committed: self.committed.max(later.committed), ..newest }
     }
+}
+
+/// Places of all entries of a log that are not void.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outline {
+    /// Place before the first entry.
+    pub before: Position,
+    /// First entry of each run of entries of one term; a run that goes on with the term of `before`
+    /// is not among them.
+    pub runs: Vec<Position>,
+    /// The last entry, or the place before the first.
+    pub last: Position,
+    /// Greatest index that is known to be committed.
+    pub committed: u64,
 }

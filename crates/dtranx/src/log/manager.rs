@@ -18,7 +18,7 @@
 use std::sync::Arc;
 
 use super::ahead::Ahead;
-use super::collector::{Complete, SegmentInfo, Shared};
+use super::collector::{Complete, Extent, SegmentInfo, Shared};
 use super::entry::{Position, State};
 use super::format::{self, BLOCK_HEADER_BYTES, BlockHeader, HEADER_BYTES, SEAL_BYTES, SegmentHeader};
 use super::gc_log::Kept;
@@ -93,6 +93,20 @@ impl LogManager {
     /// The segment that the next block goes to, if it fits.
     pub(super) fn current(&self) -> SegmentNumber {
         self.current.number()
+    }
+
+    pub(super) fn medium(&self) -> &dyn Medium {
+        &*self.medium
+    }
+
+    /// All segments with their blocks, oldest first.
+    pub(super) fn extents(&self) -> Vec<Extent> {
+        self.shared.complete.extents(self.current(), self.current.used_bytes())
+    }
+
+    /// The entries that are not void.
+    pub(super) fn terms(&self) -> &Terms {
+        &self.terms
     }
 
     /// State that the garbage collection shares.

@@ -16,6 +16,7 @@ mod counted;
 mod disk;
 mod entry;
 mod error;
+mod fetch;
 mod folder;
 mod format;
 mod gc_log;
@@ -34,8 +35,9 @@ mod tranx_log;
 
 pub use collector::{Collector, LogSpace, SegmentInfo};
 pub use disk::Disk;
-pub use entry::{Position, State};
+pub use entry::{Outline, Position, State};
 pub use error::LogError;
+pub use fetch::Cursor;
 pub(crate) use folder::lock_to_read;
 pub use format::FORMAT_VERSION;
 pub use gc_log::GC_PAYLOAD_LIMIT_BYTES;
@@ -46,7 +48,7 @@ pub use pmem::PersistentMemory;
 pub use read_only::ReadOnly;
 pub use segment::SegmentNumber;
 pub use survey::{See, Sight, Surveyed, survey};
-pub use tranx_log::{LogOptions, Opened, RECORD_LIMIT_BYTES, TranxLog, payload};
+pub use tranx_log::{LogOptions, Opened, RECORD_LIMIT_BYTES, TranxLog, is_payload, payload, records};
 
 /// Result of the functions of this module.
 pub type Result<T, E = LogError> = std::result::Result<T, E>;

@@ -4,7 +4,7 @@
 use std::fmt;
 
 use super::LogError;
-use super::entry::Position;
+use super::entry::{Outline, Position};
 
 /// The entries of a log that are not void.
 #[derive(Clone, Debug)]
@@ -54,6 +54,12 @@ impl Terms {
     /// No entry yet, behind `before`.
     pub(super) const fn new(before: Position) -> Self {
         Self { before, runs: Vec::new(), last: before.index, committed: before.index }
+    }
+
+    /// The entries, by their runs.
+    pub(super) fn outline(&self) -> Outline {
+        let committed = self.committed.min(self.last);
+        Outline { before: self.before, runs: self.runs.clone(), last: self.last(), committed }
     }
 
     /// Place before the first entry.

@@ -6,7 +6,8 @@
 use std::sync::Arc;
 
 use super::collector::{Collector, LogSpace, SegmentInfo};
-use super::entry::{Position, State};
+use super::entry::{Outline, Position, State};
+use super::fetch::{self, Cursor};
 use super::format::{self, BLOCK_HEADER_BYTES, HEADER_BYTES, Owner, SEAL_BYTES, STATE_BYTES};
 use super::gc_log::GcLog;
 use super::log_reader::LogReader;
@@ -227,6 +228,26 @@ impl TranxLog {
         self.manager.last()
     }
 
+    /// Places of the entries that are not void.
+    pub fn outline(&self) -> Outline {
+        self.manager.terms().outline()
+    }
+
+    /// Reads entries of a group again that are not void, in the order of their indices, as long as
+    /// their payloads have no more than `limit_bytes` together; at least one. `cursor` is where the
+    /// last call ended.
+    ///
+    /// # Errors
+    /// An entry is not there, or damaged; the medium refuses.
+    pub fn fetch(
+        &self,
+        cursor: &mut Cursor,
+        wanted: impl IntoIterator<Item = Position>,
+        limit_bytes: usize,
+    ) -> Result<Vec<Vec<u8>>> {
+        fetch::fetch(&self.manager, cursor, wanted, limit_bytes)
+    }
+
     /// The newest state that was written or found.
     pub fn state(&self) -> State {
         self.manager.state()
@@ -279,6 +300,17 @@ pub fn payload<'a>(records: impl IntoIterator<Item = &'a [u8]>) -> Vec<u8> {
     let mut payload = Vec::new();
     records.into_iter().for_each(|record| format::push_record(&mut payload, record));
     payload
+}
+
+/// Returns true if this is a row of records, each after its length.
+pub fn is_payload(bytes: &[u8]) -> bool {
+    format::records(bytes).all(|record| record.is_some())
+}
+
+/// The records of a payload of an entry, as [`payload`] makes it; nothing from the first place on
+/// that is no record.
+pub fn records(payload: &[u8]) -> impl Iterator<Item = &[u8]> {
+    format::records(payload).flatten()
 }
 
 /// Opens the GC log, and shows what it holds.

@@ -4,6 +4,7 @@ mod crashes;
 mod cuts;
 mod damage;
 mod failed_sync;
+mod fetch;
 mod golden;
 mod limits;
 mod media;
