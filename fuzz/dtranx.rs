@@ -10,7 +10,9 @@ use std::sync::Arc;
 
 use dtranx::core::{GcRecord, Message, Record};
 use dtranx::log::{LogError, LogOptions, Medium, Memory, SegmentNumber, TranxLog};
-use dtranx::wire::{Hello, PREFACE_BYTES, Request, Response, Welcome, check_preface, decode, encode, next_frame};
+use dtranx::wire::{
+    Hello, MemberMessage, PREFACE_BYTES, Request, Response, Welcome, check_preface, decode, encode, next_frame,
+};
 use serde::{Serialize, de::DeserializeOwned};
 
 const FRAME_HEADER_BYTES: usize = 8;
@@ -53,7 +55,7 @@ pub(crate) fn payload(bytes: &[u8]) {
 }
 
 /// Number of kinds of payload that [`payload`] reads.
-const KINDS: u8 = 7;
+const KINDS: u8 = 8;
 
 fn read_as(kind: u8, payload: &[u8]) {
     match kind {
@@ -63,7 +65,8 @@ fn read_as(kind: u8, payload: &[u8]) {
         3 => read_and_write::<Response>(payload),
         4 => read_and_write::<Message>(payload),
         5 => read_and_write::<Record>(payload),
-        _ => read_and_write::<GcRecord>(payload),
+        6 => read_and_write::<GcRecord>(payload),
+        _ => read_and_write::<MemberMessage>(payload),
     }
 }
 

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from .cluster import address_of, map_id, server_of, servers_of
+from .cluster import addresses_of, map_id, server_of, servers_of
 from .connection import Link
 from .errors import EndedError, LimitError, RefusedError, UnavailableError, UnknownError
 from .messages import (
@@ -178,7 +178,7 @@ class Client:
                 tranx.waited_s, tranx.kept = retry.waited_s, None
 
     def _link(self, server: int, secret: bytes | None) -> Link:
-        link = Link(address_of(self.cluster, server), secret)
+        link = Link(addresses_of(self.cluster, server), secret)
         link.cluster, link.map, link.server = self.cluster.name, map_id(self.cluster), server
         return link
 
@@ -386,10 +386,10 @@ def _discover(addresses: Sequence[tuple[str, int]], secret: bytes | None, limit_
     error = UnavailableError("no address was given")
     until = time.monotonic() + limit_s
     for at, address in enumerate(addresses):
-        link = Link(address, secret)
+        link = Link([address], secret)
         now = time.monotonic()
         try:
-            return link.connect(now + (until - now) / (len(addresses) - at)).cluster
+            return link.discover(now + (until - now) / (len(addresses) - at))
         except UnavailableError as failed:
             error = failed
         finally:

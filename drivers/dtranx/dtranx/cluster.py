@@ -4,7 +4,7 @@ import hashlib
 import ipaddress
 import struct
 
-from .messages import V4, Cluster, Hash, Range
+from .messages import V4, V6, Cluster, Hash, Range
 
 
 def server_of(cluster: Cluster, key: bytes) -> int:
@@ -43,11 +43,19 @@ def map_id(cluster: Cluster) -> bytes:
         numbers.append(1)
         for key, server in cluster.partition.firsts:
             numbers += [server, len(key), *key]
+    if cluster.groups:
+        numbers.append(len(cluster.groups))
+        for server, members in sorted(cluster.groups, key=lambda group: group[0]):
+            numbers += [server, len(members)]
     return hashlib.sha256(b"".join(struct.pack("<Q", number) for number in numbers)).digest()[:16]
 
 
-def address_of(cluster: Cluster, server: int) -> tuple[str, int]:
-    """Address of a server."""
-    address = dict(cluster.servers)[server]
+def addresses_of(cluster: Cluster, server: int) -> list[tuple[str, int]]:
+    """Address of a server, or those of the members of a group."""
+    members = dict(cluster.groups).get(server) or [dict(cluster.servers)[server]]
+    return [_spelled(address) for address in members]
+
+
+def _spelled(address: V4 | V6) -> tuple[str, int]:
     kind = ipaddress.IPv4Address if isinstance(address, V4) else ipaddress.IPv6Address
     return str(kind(address.octets)), address.port

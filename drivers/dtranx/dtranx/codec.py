@@ -203,6 +203,7 @@ def _read_text(reader: Reader) -> str:
         raise Unreadable(str(error)) from None
 
 
+U8 = Type(lambda out, value: out.append(value), lambda reader: reader.take(1)[0])
 U16 = unsigned(16)
 U32 = unsigned(32)
 U64 = unsigned(64)

@@ -18,10 +18,12 @@ from .messages import (
     Challenge,
     ClientName,
     ClientWelcome,
+    Cluster,
     Commit,
     CommitAgain,
     CommitReply,
     Hello,
+    NotLeading,
     NotWelcome,
     OfClient,
     Overloaded,
@@ -47,12 +49,20 @@ class Lost(Exception):
     """The connection is lost, or could not be made; a further one may be."""
 
 
-class Link:
-    """To one server. What it knows of the cluster it names, so that another server at its address
-    is noticed."""
+class _NotLeading(Lost):
+    """A member of a group does not lead."""
 
-    def __init__(self, address: tuple[str, int], secret: bytes | None = None):
-        self._address = address
+    def __init__(self, welcome: NotLeading):
+        super().__init__("no member of the group is known to lead")
+        self.welcome = welcome
+
+
+class Link:
+    """To one server, or to the member that leads a group: its members are called in turn. What it
+    knows of the cluster it names, so that another server at its address is noticed."""
+
+    def __init__(self, addresses: list[tuple[str, int]], secret: bytes | None = None):
+        self._addresses, self._at = addresses, 0
         self._secret = secret
         self._stream: socket.socket | None = None
         self._incoming = Incoming()
@@ -68,14 +78,29 @@ class Link:
             self._stream.close()
             self._stream = None
 
-    def connect(self, deadline: float) -> ClientWelcome:
-        """Connects and is welcomed; tries until the deadline."""
+    @property
+    def _address(self) -> tuple[str, int]:
+        return self._addresses[self._at]
+
+    def discover(self, deadline: float) -> Cluster:
+        """The cluster, as the server describes it; tries until the deadline."""
+        try:
+            return self.connect(deadline, is_leader=False).cluster
+        except _NotLeading as member:
+            return member.welcome.cluster
+
+    def connect(self, deadline: float, is_leader: bool = True) -> ClientWelcome:
+        """Connects and is welcomed; tries until the deadline. Unless it has to be a leader, a
+        member that is none is enough."""
         wait = FIRST_WAIT_S
         while True:
             try:
                 return self._meet()
             except (Lost, TimeoutError) as lost:
                 self.close()
+                if isinstance(lost, _NotLeading) and not is_leader:
+                    raise
+                self._go_on(lost.welcome.leads if isinstance(lost, _NotLeading) else None)
                 if time.monotonic() + wait >= deadline:
                     raise UnavailableError(f"{self._address[0]}:{self._address[1]}: {lost}") from None
                 time.sleep(wait)
@@ -83,6 +108,11 @@ class Link:
             except BaseException:
                 self.close()
                 raise
+
+    def _go_on(self, leads: int | None = None) -> None:
+        """To the member that is said to lead, or to the next one."""
+        is_other = leads is not None and 1 <= leads <= len(self._addresses) and leads - 1 != self._at
+        self._at = leads - 1 if is_other else (self._at + 1) % len(self._addresses)
 
     def ask(self, ask: Any, deadline: float) -> Any:
         """The reply to a request, which is sent again if need be. `UnknownError`: it may have been
@@ -111,8 +141,12 @@ class Link:
                     reply = self._answer(request_id, until)
                 if reply is not None:
                     return reply
+                if len(self._addresses) > 1:
+                    # Another member may lead by now.
+                    raise Lost("no answer came")
             except Lost:
                 self.close()
+                self._go_on()
             except (UnavailableError, NotWelcomeError) as error:
                 if is_commit and sent_as is not None:
                     raise UnknownError(str(error)) from None
@@ -157,10 +191,12 @@ class Link:
         if isinstance(welcome, Challenge):
             self._send(frame(encode(Proof(self._prove(hello, welcome)))))
             welcome = self._welcome(until)
-        elif self._secret is not None and isinstance(welcome, ClientWelcome):
+        elif self._secret is not None and isinstance(welcome, ClientWelcome | NotLeading):
             raise NotWelcomeError("the server has not shown that it knows the secret")
         if isinstance(welcome, NotWelcome):
             raise Lost(welcome.why) if welcome.is_temporary else NotWelcomeError(welcome.why)
+        if isinstance(welcome, NotLeading):
+            raise _NotLeading(welcome)
         if not isinstance(welcome, ClientWelcome):
             raise NotWelcomeError("it took a client for a server")
         self._name, self.welcome = welcome.name, welcome

@@ -4,9 +4,9 @@ there."""
 from dataclasses import dataclass, field
 from typing import Annotated
 
-from .codec import U16, U32, U64, choice, counted, fixed
+from .codec import U8, U16, U32, U64, choice, counted, fixed
 
-VERSION = 7
+VERSION = 8
 MAX_KEY_BYTES = 4096
 MAX_VALUE_BYTES = 1 << 20
 # Reads, writes, scans and scanned keys of a transaction; keys of one request.
@@ -14,6 +14,7 @@ MAX_ITEMS = 1000
 MAX_TRANSACTION_BYTES = 8 << 20
 
 Server = Annotated[int, U16]
+Member = Annotated[int, U8]
 Number = Annotated[int, U64]
 Small = Annotated[int, U32]
 Key = Annotated[bytes, counted(MAX_KEY_BYTES)]
@@ -101,13 +102,22 @@ class OfClient:
 
 
 @dataclass(frozen=True)
+class OfMember:
+    """A member of a group calls."""
+
+    server: Server
+    member: Member
+    store: Id16
+
+
+@dataclass(frozen=True)
 class Hello:
     """The first message of the calling side."""
 
     cluster: str
     map: Id16 | None
     to: Server | None
-    caller: Annotated[object, choice(OfServer, OfClient)]
+    caller: Annotated[object, choice(OfServer, OfClient, OfMember)]
     nonce: Nonce
 
 
@@ -125,6 +135,9 @@ class V6:
 
     octets: Annotated[bytes, fixed(16)]
     port: Annotated[int, U16]
+
+
+Address = Annotated[object, choice(V4, V6)]
 
 
 @dataclass(frozen=True)
@@ -146,8 +159,9 @@ class Cluster:
     """A cluster's description."""
 
     name: str
-    servers: list[tuple[Server, Annotated[object, choice(V4, V6)]]]
+    servers: list[tuple[Server, Address]]
     partition: Annotated[object, choice(Hash, Ranges)]
+    groups: list[tuple[Server, list[Address]]] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -183,7 +197,25 @@ class NotWelcome:
     is_temporary: bool
 
 
-Welcome = Annotated[object, choice(Challenge, ServerWelcome, ClientWelcome, NotWelcome)]
+@dataclass(frozen=True)
+class NotLeading:
+    """The connection is closed: this member of a group does not lead."""
+
+    leads: Member | None
+    cluster: Cluster
+
+
+@dataclass(frozen=True)
+class MemberWelcome:
+    """Welcome to a server or member, by a member of a group."""
+
+    member: Member
+    store: Id16
+
+
+Welcome = Annotated[
+    object, choice(Challenge, ServerWelcome, ClientWelcome, NotWelcome, NotLeading, MemberWelcome)
+]
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,7 @@ from dtranx.messages import (
     Hello,
     Item,
     Made,
+    NotLeading,
     OfClient,
     Proof,
     Range,
@@ -53,6 +54,8 @@ SECRET = b"sixteen bytes, 1"
 SEEN = Version(3, 77)
 HELLO = Hello("", None, None, OfClient(None), bytes([9] * 16))
 CLUSTER = Cluster("bank", [(1, V4(b"\x7f\0\0\1", 7101)), (2, V4(b"\x7f\0\0\1", 7102))], Hash([1, 2]))
+MEMBERS = [V4(b"\x7f\0\0\1", port) for port in (7101, 7102, 7103)]
+GROUP = Cluster("bank", [(1, MEMBERS[0])], Hash([1]), [(1, MEMBERS)])
 TRANSACTION = Transaction(
     [Read(b"a", SEEN), Read(b"b", None)],
     [ScanRead(Range(b"k", Through(b"k2")), [(b"k1", SEEN)])],
@@ -63,6 +66,7 @@ REFUSAL = Stale([(b"a", Item(b"new", Version(3, 79)))], Version(2, 78))
 MESSAGES = {
     "hello of a client that knows nothing": (Hello, HELLO),
     "welcome of a client": (Welcome, ClientWelcome(ClientName(70000, 3), 1, CLUSTER, 1024)),
+    "refusal by a member that does not lead": (Welcome, NotLeading(3, GROUP)),
     "request to get two keys": (Request, Request(5, False, Get([b"a", b""]))),
     "response with two values": (Response, Response(5, Values([Item(b"one", SEEN), None]))),
     "request to commit": (Request, Request(300, False, Commit(TRANSACTION))),
@@ -80,8 +84,8 @@ OTHERS = {
     "map id of that welcome's cluster": map_id(CLUSTER),
     "hash of the key `alice`, little-endian": hash_of(b"alice").to_bytes(8, "little"),
 }
-# A client neither sends nor gets it.
-OF_SERVERS = {"prepare, from a server"}
+# A client neither sends nor gets these.
+OF_SERVERS = {"prepare, from a server", "batch, from a member that leads"}
 
 
 def examples() -> dict[str, bytes]:
@@ -115,10 +119,10 @@ class Document(unittest.TestCase):
         found = examples()
         challenge = decode(Welcome, payload(found[CHALLENGE]))
         self.assertIsInstance(challenge, Challenge)
-        link = Link(("127.0.0.1", 1), SECRET)
+        link = Link([("127.0.0.1", 1)], SECRET)
         self.assertEqual(frame(encode(Proof(link._prove(encode(HELLO), challenge)))), found[PROOF])
         with self.assertRaises(NotWelcomeError):
-            Link(("127.0.0.1", 1), SECRET + b"!")._prove(encode(HELLO), challenge)
+            Link([("127.0.0.1", 1)], SECRET + b"!")._prove(encode(HELLO), challenge)
 
 
 if __name__ == "__main__":

@@ -1,15 +1,17 @@
 //! The static description of a cluster: its servers, their addresses, and which of them holds a
 //! key. Ports for its servers.
 
+mod peer;
 mod port;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use thiserror::Error;
 
+pub(crate) use self::peer::PeerId;
 pub use self::port::HeldPort;
 use crate::core::{Key, Partition, ServerId};
 
@@ -18,6 +20,9 @@ pub const MAX_SERVERS: usize = 256;
 
 /// The longest name of a cluster, in bytes.
 pub const MAX_NAME_BYTES: usize = 64;
+
+/// Numbers of members that a group may have.
+pub const GROUP_SIZES: [usize; 3] = [3, 5, 7];
 
 /// A cluster. Every server and client has the same.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -28,6 +33,9 @@ pub struct Cluster {
     pub servers: Vec<Server>,
     /// Map that says which server holds a key.
     pub partition: Partition,
+    /// Addresses of the members of each server that is a group, in the order of the members'
+    /// numbers, which begin with 1. `servers` has the address of the first member.
+    pub groups: BTreeMap<ServerId, Vec<SocketAddr>>,
 }
 
 /// Digest of a cluster's servers and of its map of keys: the first half of the SHA-256 of both. It
@@ -80,14 +88,17 @@ impl Cluster {
             if !ids.insert(server.id) {
                 return field(format!("servers[{at}].id"), format!("server {} is there twice", server.id));
             }
-            if !addresses.insert(server.address) {
-                return field(format!("servers[{at}].address"), format!("{} is there twice", server.address));
-            }
-            if !allow_remote && !server.address.ip().is_loopback() {
-                let what = format!("{} is not of the loopback interface; allow_remote permits it", server.address);
-                return field(format!("servers[{at}].address"), what);
+            for (address, name) in self.addresses(server.id).into_iter().zip(names(at, self.is_group(server.id))) {
+                if !addresses.insert(address) {
+                    return field(name, format!("{address} is there twice"));
+                }
+                if !allow_remote && !address.ip().is_loopback() {
+                    let what = format!("{address} is not of the loopback interface; allow_remote permits it");
+                    return field(name, what);
+                }
             }
         }
+        self.validate_groups()?;
         if !self.partition.is_complete() {
             let what = "the first ranges begins with the empty key, and each further one with a larger key";
             return field("partition", what);
@@ -96,6 +107,28 @@ impl Cluster {
             Some(server) => field("partition", format!("server {server} is not among the servers")),
             None => Ok(()),
         }
+    }
+
+    fn validate_groups(&self) -> Result<(), ClusterError> {
+        for (server, members) in &self.groups {
+            let Some(at) = self.servers.iter().position(|candidate| candidate.id == *server) else {
+                return field("servers", format!("server {server} has members, and is not among the servers"));
+            };
+            if !GROUP_SIZES.contains(&members.len()) {
+                let what = format!("a group has 3, 5 or 7 members, this one {}", members.len());
+                return field(format!("servers[{at}].members"), what);
+            }
+            if self.servers[at].address != members[0] {
+                let what = format!("the address of a group is that of its first member, {}", members[0]);
+                return field(format!("servers[{at}].address"), what);
+            }
+            // Servers do not look for the leaders of others yet.
+            if self.servers.len() > 1 {
+                let what = format!("a group is the only server of its cluster, this one has {}", self.servers.len());
+                return field(format!("servers[{at}].members"), what);
+            }
+        }
+        Ok(())
     }
 
     /// Digest of the cluster's servers and of its map of keys.
@@ -120,12 +153,44 @@ impl Cluster {
                 }
             }
         }
+        if !self.groups.is_empty() {
+            number(self.groups.len() as u64);
+            for (server, members) in &self.groups {
+                number(u64::from(server.0));
+                number(members.len() as u64);
+            }
+        }
         let mut id = [0; 16];
         id.copy_from_slice(&hasher.finalize()[..16]);
         MapId(id)
     }
 
-    /// Address of a server, if it is one of the cluster.
+    /// Returns true if the server is a group.
+    pub fn is_group(&self, server: ServerId) -> bool {
+        self.groups.contains_key(&server)
+    }
+
+    /// Addresses on which a server can be reached: one, or those of a group's members, in their
+    /// order.
+    pub fn addresses(&self, server: ServerId) -> Vec<SocketAddr> {
+        match self.groups.get(&server) {
+            Some(members) => members.clone(),
+            None => self.address(server).into_iter().collect(),
+        }
+    }
+
+    /// All servers and members of groups, each with its address.
+    pub(crate) fn peers(&self) -> Vec<(PeerId, SocketAddr)> {
+        let of = |server: &Server| {
+            let is_group = self.is_group(server.id);
+            let (id, addresses) = (server.id, self.addresses(server.id));
+            let numbered = (1..=u8::MAX).zip(addresses);
+            numbered.map(move |(at, address)| (PeerId { server: id, member: is_group.then_some(at) }, address))
+        };
+        self.servers.iter().flat_map(of).collect()
+    }
+
+    /// Address of a server, if it is one of the cluster; of a group, that of its first member.
     pub fn address(&self, server: ServerId) -> Option<SocketAddr> {
         self.servers.iter().find(|candidate| candidate.id == server).map(|server| server.address)
     }
@@ -133,13 +198,27 @@ impl Cluster {
     /// A cluster whose keys are spread by hash over all of its servers.
     pub fn hashed(name: &str, servers: Vec<Server>) -> Self {
         let partition = Partition::Hash(servers.iter().map(|server| server.id).collect());
-        Self { name: name.to_owned(), servers, partition }
+        Self { name: name.to_owned(), servers, partition, groups: BTreeMap::new() }
+    }
+
+    /// A cluster of one server, which is a group with members on these addresses.
+    pub fn of_group(name: &str, server: ServerId, members: Vec<SocketAddr>) -> Self {
+        let servers = members.first().map(|address| Server { id: server, address: *address });
+        let groups = BTreeMap::from([(server, members)]);
+        Self { groups, ..Self::hashed(name, servers.into_iter().collect()) }
     }
 
     /// The map of ranges from the first key of each.
     pub fn ranges(firsts: impl IntoIterator<Item = (Key, ServerId)>) -> Partition {
         Partition::Ranges(firsts.into_iter().collect())
     }
+}
+
+/// Names of the fields that hold the addresses of a server.
+fn names(server: usize, is_group: bool) -> impl Iterator<Item = String> {
+    (0_usize..).map(move |at| {
+        if is_group { format!("servers[{server}].members[{at}]") } else { format!("servers[{server}].address") }
+    })
 }
 
 fn field<T>(field: impl Into<String>, what: impl Into<String>) -> Result<T, ClusterError> {

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     id::{ClientId, Epoch, LogTicket, MessageId, SegmentId, ServerId, TranxId, ValidationId, WorkId},
     item::Current,
-    message::Message,
+    message::{Message, Settlement, SnapshotMessage, Vote},
     record::{GcRecord, Record, SegmentSummary},
     refusal::Refusal,
     standing::Again,
@@ -204,4 +204,21 @@ pub enum Command {
         /// The last segment to go.
         through: SegmentId,
     },
+}
+
+impl Command {
+    /// Returns true if the command says something that follows from no committed entry of the log,
+    /// but from how things are now: in a group it leaves only when a majority has confirmed the
+    /// term in a round that began after it was said (decision 0075, G6).
+    pub(crate) fn speaks_of_now(&self) -> bool {
+        match self {
+            Self::Send { message: Message::Validated { vote, .. }, .. } => *vote == Vote::Yes,
+            Self::Send { message: Message::Snapshot(SnapshotMessage::Settled { settlement, .. }), .. } => {
+                *settlement == Settlement::Settled
+            }
+            Self::Reply { answer, .. } => matches!(answer, CommitAnswer::Validated(_)),
+            Self::ReplySnapshot { answer, .. } => matches!(answer, SnapshotAnswer::Made(_)),
+            _ => false,
+        }
+    }
 }

@@ -23,7 +23,7 @@
 //!   no server knows the outcome.
 //! - `gc`: which segments of the log may go.
 //! - [`node`]: these together, for one server.
-//! - `group`: the machine of a member of a group, which no server runs yet.
+//! - `group`: the machine of a member of a group.
 
 #![warn(clippy::disallowed_methods, clippy::disallowed_types)]
 
@@ -36,7 +36,6 @@ mod epochs;
 pub mod event;
 pub(crate) mod flaw;
 pub(crate) mod gc;
-#[cfg(test)]
 pub(crate) mod group;
 pub mod id;
 pub mod item;

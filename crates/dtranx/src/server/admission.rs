@@ -11,6 +11,9 @@
 //! Everything by which transactions under way are completed goes on. What is under way may
 //! therefore take the log further, by as much as the server's other limits allow.
 //!
+//! In a group, the log of a follower that is full counts like the leader's own (decision 0075,
+//! G20).
+//!
 //! - A repeated request is let in: an earlier copy of it may have been committed, and will be
 //!   answered so.
 //! - A repeated `Prepare` may be refused although the first one was answered with yes: as long as
@@ -26,7 +29,7 @@ pub(super) fn refuse_commit(
     transaction: &Transaction,
     is_repeated: bool,
 ) -> Option<Refusal> {
-    if is_repeated || stats.log_bytes() < stats.log_limit_bytes {
+    if is_repeated || !stats.is_log_full() && !stats.is_member_full() {
         None
     } else if transaction.is_read_only() {
         let is_logged = transaction.reads_absence() && !partition.is_on_one_server(transaction);
@@ -64,6 +67,10 @@ pub(super) fn refuse_peer(message: &Message) -> Option<Message> {
 }
 
 fn refuse_write(stats: &ServerStats) -> Option<Refusal> {
+    if stats.is_member_full() {
+        let limit = "limits.log_mib: the log of a follower has grown to its limit and cannot be collected".to_owned();
+        return Some(Refusal::Overloaded { limit });
+    }
     refuse_from(stats, stats.log_limit_bytes)
 }
 
@@ -145,6 +152,14 @@ mod tests {
     fn writes_are_refused_at_the_limit() {
         assert!(!is_refused(LIMIT_BYTES - 1, &write()) && !is_part_refused(LIMIT_BYTES - 1, write()));
         assert!(is_refused(LIMIT_BYTES, &write()) && is_part_refused(LIMIT_BYTES, write()));
+    }
+
+    #[test]
+    fn writes_are_refused_while_a_follower_is_full() {
+        let stats = stats(0);
+        stats.note_full_member(0);
+        assert!(refuse_commit(&stats, &partition(), &write(), false).is_some());
+        assert!(refuse_commit(&stats, &partition(), &present(&["a"]), false).is_none());
     }
 
     #[test]

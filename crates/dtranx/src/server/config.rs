@@ -1,6 +1,7 @@
 //! A server's configuration: the cluster's description, which server of it this is, and its folder,
 //! media and limits.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
@@ -43,6 +44,8 @@ pub struct ServerConfig {
     pub cluster: Cluster,
     /// Number of this server in the cluster.
     pub server: ServerId,
+    /// Which of the server's members this is, if the server is a group: 1 for the first.
+    pub member: Option<u8>,
     /// Folder of the server's data.
     pub folder: PathBuf,
     /// Folder of the log: in `folder`, unless the configuration names another.
@@ -174,6 +177,7 @@ const MAX_IDLE_MS: u64 = 7 * 24 * 3_600_000;
 struct File {
     cluster: String,
     server: Option<u16>,
+    member: Option<u8>,
     folder: Option<PathBuf>,
     log_folder: Option<PathBuf>,
     #[serde(default)]
@@ -186,12 +190,21 @@ struct File {
     server_secret_file: Option<PathBuf>,
     listen: Option<SocketAddr>,
     metrics: Option<SocketAddr>,
-    servers: Vec<Server>,
+    servers: Vec<FileServer>,
     partition: Option<FilePartition>,
     #[serde(default)]
     limits: FileLimits,
     #[serde(default)]
     threads: FileThreads,
+}
+
+/// A server: with its address, or with those of its members, which are a group.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FileServer {
+    id: u16,
+    address: Option<SocketAddr>,
+    members: Option<Vec<SocketAddr>>,
 }
 
 #[derive(Deserialize)]
@@ -268,6 +281,7 @@ impl ServerConfig {
         Self {
             cluster,
             server,
+            member: None,
             folder: folder.to_owned(),
             log_folder: folder.join("log"),
             medium: LogMedium::default(),
@@ -302,10 +316,18 @@ impl ServerConfig {
     /// # Errors
     /// An error in the file, with the field's name.
     pub fn read(file: &Path, server: Option<u16>) -> Result<Self, ConfigError> {
+        Self::read_member(file, server, None)
+    }
+
+    /// Reads a file. `server` and `member`, if they are given, stand for the file's own.
+    ///
+    /// # Errors
+    /// An error in the file, with the field's name.
+    pub fn read_member(file: &Path, server: Option<u16>, member: Option<u8>) -> Result<Self, ConfigError> {
         let shown = file.display().to_string();
         let text =
             std::fs::read_to_string(file).map_err(|source| ConfigError::Unreadable { file: shown.clone(), source })?;
-        Self::from_toml(&text, server).map_err(|error| match error {
+        Self::parse(&text, server, member).map_err(|error| match error {
             ConfigError::Syntax { message, .. } => ConfigError::Syntax { file: shown, message },
             ConfigError::Field { field, what } => ConfigError::Field { field: format!("{shown}: {field}"), what },
             other => other,
@@ -317,6 +339,10 @@ impl ServerConfig {
     /// # Errors
     /// An error in the text, with the field's name.
     pub fn from_toml(text: &str, server: Option<u16>) -> Result<Self, ConfigError> {
+        Self::parse(text, server, None)
+    }
+
+    fn parse(text: &str, server: Option<u16>, member: Option<u8>) -> Result<Self, ConfigError> {
         let file: File = toml::from_str(text)
             .map_err(|error| ConfigError::Syntax { file: "configuration".to_owned(), message: error.to_string() })?;
         let Some(server) = server.or(file.server) else {
@@ -325,9 +351,11 @@ impl ServerConfig {
         let Some(folder) = file.folder else {
             return field("folder", "it says where the server's data are; it is missing");
         };
-        let partition = partition(file.partition, &file.servers)?;
-        let cluster = Cluster { name: file.cluster, servers: file.servers, partition };
+        let (servers, groups) = servers(file.servers)?;
+        let partition = partition(file.partition, &servers)?;
+        let cluster = Cluster { name: file.cluster, servers, partition, groups };
         let mut config = Self::new(cluster, ServerId(server), &folder);
+        config.member = member.or(file.member);
         config.log_folder = file.log_folder.unwrap_or(config.log_folder);
         config.medium = file.medium;
         config.storage = file.storage;
@@ -368,7 +396,8 @@ impl ServerConfig {
     /// The wrong value, with the field's name.
     pub fn validate(&self) -> Result<(), ConfigError> {
         self.cluster.validate(self.allow_remote)?;
-        let addresses = self.cluster.servers.iter().map(|server| server.address).chain(self.listen);
+        let addresses = self.cluster.servers.iter().flat_map(|server| self.cluster.addresses(server.id));
+        let addresses = addresses.chain(self.listen);
         let is_secret = self.client_secret.is_some() && self.server_secret.is_some();
         if let Some(address) = addresses.into_iter().find(|address| !address.ip().is_loopback()).filter(|_| !is_secret)
             && self.allow_remote
@@ -379,6 +408,7 @@ impl ServerConfig {
         if self.cluster.address(self.server).is_none() {
             return field("server", format!("server {} is not among the servers", self.server));
         }
+        self.validate_member()?;
         if self.storage == StorageKind::Memory && self.medium != LogMedium::Memory {
             return field(
                 "storage",
@@ -438,6 +468,31 @@ impl ServerConfig {
     }
 }
 
+/// Members of a group.
+impl ServerConfig {
+    /// Address of this server, or of this member, in the cluster.
+    pub(super) fn address(&self) -> Option<SocketAddr> {
+        let at = self.member.map_or(0, |member| usize::from(member).saturating_sub(1));
+        self.cluster.addresses(self.server).get(at).copied()
+    }
+
+    fn validate_member(&self) -> Result<(), ConfigError> {
+        let members = self.cluster.groups.get(&self.server).map(Vec::len);
+        match (members, self.member) {
+            (None, None) => Ok(()),
+            (None, Some(_)) => field("member", format!("server {} is no group: it has no members", self.server)),
+            (Some(members), None) => field("member", format!("it says which of the {members} members this is")),
+            (Some(members), Some(member)) if !(1..=members).contains(&usize::from(member)) => {
+                field("member", format!("{member}: server {} has the members 1 to {members}", self.server))
+            }
+            (Some(_), Some(_)) if self.medium == LogMedium::Memory => {
+                field("medium", "a member of a group keeps its log: disk or persistent-memory")
+            }
+            (Some(_), Some(_)) => Ok(()),
+        }
+    }
+}
+
 /// Settings of connections.
 impl ServerConfig {
     fn validate_connections(&self) -> Result<(), ConfigError> {
@@ -464,6 +519,33 @@ impl ServerConfig {
 
 fn secret(name: &str, file: Option<PathBuf>) -> Result<Option<Secret>, ConfigError> {
     file.map(|file| Secret::read(&file)).transpose().or_else(|what| field(name, what))
+}
+
+/// Addresses of the members of servers that are groups.
+type Groups = BTreeMap<ServerId, Vec<SocketAddr>>;
+
+/// The servers, and the members of those that are groups.
+fn servers(file: Vec<FileServer>) -> Result<(Vec<Server>, Groups), ConfigError> {
+    let (mut servers, mut groups) = (Vec::new(), BTreeMap::new());
+    for (at, FileServer { id, address, members }) in file.into_iter().enumerate() {
+        let id = ServerId(id);
+        let address = match (address, members) {
+            (Some(address), None) => address,
+            (None, Some(members)) => {
+                let Some(first) = members.first().copied() else {
+                    return field(format!("servers[{at}].members"), "a group has 3, 5 or 7 members, this one 0");
+                };
+                groups.insert(id, members);
+                first
+            }
+            (Some(_), Some(_)) => {
+                return field(format!("servers[{at}]"), "it has an address, or members: not both");
+            }
+            (None, None) => return field(format!("servers[{at}].address"), "it is missing"),
+        };
+        servers.push(Server { id, address });
+    }
+    Ok((servers, groups))
 }
 
 fn partition(file: Option<FilePartition>, servers: &[Server]) -> Result<Partition, ConfigError> {

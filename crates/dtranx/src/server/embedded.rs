@@ -15,7 +15,7 @@ use super::event::ToClient;
 use super::reads::Reads;
 use super::stages::BATCH;
 use super::stats::ServerStats;
-use super::{LogMedium, ServerConfig, ServerError, StorageKind};
+use super::{ConfigError, LogMedium, ServerConfig, ServerError, StorageKind};
 use crate::client::{Answer, Client, ClientOptions, Done, Link, MAX_WAITING, Ticket};
 use crate::cluster::{Cluster, Server};
 use crate::core::machine::TranxEvent;
@@ -64,6 +64,10 @@ impl Embedded {
     /// The configuration is wrong; log or storage cannot be opened.
     pub fn start(config: &ServerConfig) -> Result<Self, ServerError> {
         config.validate()?;
+        if config.member.is_some() {
+            let what = "a store within a program is no member of a group";
+            return Err(ConfigError::Field { field: "member".to_owned(), what: what.to_owned() }.into());
+        }
         let waiting = Arc::new(Waiting::default());
         let mut ways = None;
         let engine = engine::start(config, |port| {

@@ -5,14 +5,15 @@
 //! the header of the folder `server`. The stage with the connections is made by the caller
 //! ([`start`]'s `port`): one with sockets (`network/`), or one within a program (`embedded.rs`).
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use super::admission;
 use super::descriptors;
 use super::error::ServerError;
-use super::event::{ToClient, ToServer};
+use super::event::{Append, Garbage, ReadFor, ToClient, ToServer};
 use super::identity::Identity;
+use super::member_event::{FromMembers, Held, ToMember};
 use super::reads::Reads;
 use super::recover::{Recovered, recover};
 use super::stages::gc::GcStage;
@@ -25,14 +26,16 @@ use super::stages::wal::WalStage;
 use super::stats::ServerStats;
 use super::{LogMedium, ServerConfig, StorageKind};
 use crate::core::machine::{AckEvent, Event, Outbox, RecoveryEvent, TranxEvent};
-use crate::core::{Message, Node, NodeConfig, ServerId, StoreId};
+use crate::core::{Command, Epoch, Message, Node, NodeConfig, ServerId, StoreId};
 use crate::log::{Disk, LogOptions, Medium, Memory, PersistentMemory};
-use crate::stage::{Counters, Crew, Inlet, Layout, Signal, Source, Stage, Worker, cores, layout, queue};
+use crate::stage::{
+    Binding, Counters, Crew, Inlet, Layout, Outlet, Signal, Source, Stage, Worker, cores, layout, queue,
+};
 use crate::storage::{History, HistoryLimits, InMemory, Lsm, LsmOptions, Storage};
 
 /// Internal queues: larger than what the node's limits let be under way in ordinary times; the rest
 /// waits with its sender.
-const INTERNAL_EVENTS: usize = 16 * 1024;
+pub(super) const INTERNAL_EVENTS: usize = 16 * 1024;
 /// Requests that wait to be handled; a request beyond this is refused. Clients and servers have
 /// such a queue each.
 const ENTRY_EVENTS: usize = 8 * 1024;
@@ -40,7 +43,7 @@ const ENTRY_EVENTS: usize = 8 * 1024;
 /// this they are sent again.
 const SIDE_ENTRY_EVENTS: usize = 1024;
 /// Sealed segments and low-water marks.
-const GC_EVENTS: usize = 64;
+pub(super) const GC_EVENTS: usize = 64;
 
 /// Parts from which the stage with the connections is made.
 pub(super) struct Port {
@@ -55,6 +58,14 @@ pub(super) struct Port {
     pub(super) to_clients: Source<ToClient>,
     pub(super) signal: Arc<Signal>,
     pub(super) identity: Identity,
+    /// In a member of a group: the ways from and to the other members.
+    pub(super) members: Option<MemberPort>,
+}
+
+/// Ends of the queues between the network and the stage `group`.
+pub(super) struct MemberPort {
+    pub(super) group: Inlet<FromMembers>,
+    pub(super) to_members: Source<ToMember>,
 }
 
 impl Port {
@@ -81,11 +92,61 @@ impl Port {
 }
 
 /// The other ends of the queues that the stage with the connections fills.
-struct Entries {
-    tranx: Source<TranxEvent>,
-    peers: Source<TranxEvent>,
-    acknowledged: Source<AckEvent>,
-    inquiry_answers: Source<RecoveryEvent>,
+pub(super) struct Entries {
+    pub(super) tranx: Source<TranxEvent>,
+    pub(super) peers: Source<TranxEvent>,
+    pub(super) acknowledged: Source<AckEvent>,
+    pub(super) inquiry_answers: Source<RecoveryEvent>,
+    pub(super) reads: Source<ReadFor>,
+}
+
+/// Queues between the stage with the connections and the stages of the node.
+pub(super) struct Doors {
+    pub(super) entries: Entries,
+    pub(super) to_servers: Inlet<ToServer>,
+    pub(super) to_clients: Inlet<ToClient>,
+}
+
+/// Makes the queues between the stage with the connections and the node's, and the parts from which
+/// the former is made. `of_node` are the bells of the node's stages.
+pub(super) fn doors(
+    of_node: Signals<'_>,
+    network: &Arc<Signal>,
+    stats: &Arc<ServerStats>,
+    storage: &Arc<dyn Storage>,
+    identity: Identity,
+) -> (Port, Doors) {
+    let counters = &stats.counters;
+    let (entry, from_entry) = queue("entry", ENTRY_EVENTS, of_node.of("transaction"), counters);
+    let (peers, from_peers) = queue("peers", ENTRY_EVENTS, of_node.of("transaction"), counters);
+    let (acknowledged, from_acknowledged) = queue("acknowledged", SIDE_ENTRY_EVENTS, of_node.of("ack"), counters);
+    // Metrics have this name of the queue.
+    let (inquiry_answers, from_inquiry_answers) = queue("told", SIDE_ENTRY_EVENTS, of_node.of("recovery"), counters);
+    let (reads, from_reads) = queue("read", ENTRY_EVENTS, of_node.of("read"), counters);
+    let (to_servers, for_servers) = queue("to servers", INTERNAL_EVENTS, network, counters);
+    let (to_clients, for_clients) = queue("to clients", INTERNAL_EVENTS, network, counters);
+    let reads = Reads { storage: storage.clone(), queue: reads, stats: stats.clone() };
+    let port = Port {
+        stats: stats.clone(),
+        entry,
+        peers,
+        acknowledged,
+        inquiry_answers,
+        reads,
+        to_servers: for_servers,
+        to_clients: for_clients,
+        signal: network.clone(),
+        identity,
+        members: None,
+    };
+    let entries = Entries {
+        tranx: from_entry,
+        peers: from_peers,
+        acknowledged: from_acknowledged,
+        inquiry_answers: from_inquiry_answers,
+        reads: from_reads,
+    };
+    (port, Doors { entries, to_servers, to_clients })
 }
 
 /// An engine that runs.
@@ -103,139 +164,149 @@ pub(super) fn start(
     let medium = medium(config)?;
     let mut identity = Identity::open(config)?;
     let storage = storage(config, &identity)?;
-    let counters = Counters::new();
-    let stats = Arc::new(ServerStats::new(config.server, medium.describe(), counters.clone(), config.log_limit_bytes));
-    let node_config = node_config(config);
-    let recovered = recover(node_config, medium, &log_options(config, &identity), &*storage)?;
+    let stats = stats(config, &*medium);
+    let recovered = recover(node_config(config), medium, &log_options(config, &identity), &*storage)?;
     identity.settle()?;
     let recovered_records = recovered.records;
     let epoch = recovered.node.tranx.epochs.now();
-    stats.enter(epoch);
-    let limits = HistoryLimits { window_ms: config.snapshot_window_ms, bytes: config.snapshot_bytes };
-    let history = Arc::new(History::new(limits, epoch));
     let (workers, port_signal) = workers(config);
     let signals = Signals { workers: &workers };
-    let (entry, from_entry) = queue("entry", ENTRY_EVENTS, signals.of("transaction"), &counters);
-    let (peers, from_peers) = queue("peers", ENTRY_EVENTS, signals.of("transaction"), &counters);
-    let (acknowledged, from_acknowledged) = queue("acknowledged", SIDE_ENTRY_EVENTS, signals.of("ack"), &counters);
-    // Metrics have this name of the queue.
-    let (inquiry_answers, from_inquiry_answers) = queue("told", SIDE_ENTRY_EVENTS, signals.of("recovery"), &counters);
-    let (reads, from_reads) = queue("read", ENTRY_EVENTS, signals.of("read"), &counters);
-    let (to_servers, for_servers) = queue("to servers", INTERNAL_EVENTS, signals.of("network"), &counters);
-    let (to_clients, for_clients) = queue("to clients", INTERNAL_EVENTS, signals.of("network"), &counters);
-    let reads = Reads { storage: storage.clone(), queue: reads, stats: stats.clone() };
-    let made = Port {
-        stats: stats.clone(),
-        entry,
-        peers,
-        acknowledged,
-        inquiry_answers,
-        reads,
-        to_servers: for_servers,
-        to_clients: for_clients,
-        signal: port_signal,
-        identity,
-    };
-    let entries = Entries {
-        tranx: from_entry,
-        peers: from_peers,
-        acknowledged: from_acknowledged,
-        inquiry_answers: from_inquiry_answers,
-    };
+    let (made, Doors { entries, to_servers, to_clients }) = doors(signals, &port_signal, &stats, &storage, identity);
     let mut stages = vec![port(made)?];
-    let (read_storage, read_history) = (storage.clone(), history.clone());
-    let read_stage = ReadStage::new(read_storage, read_history, stats.clone(), from_reads, to_clients.outlet());
-    stages.push(Box::new(read_stage));
-    let inner = Inner { config, stats: &stats, counters: &counters, signals, history, to_servers, to_clients };
+    let inner =
+        Inner { config, stats: &stats, signals, history: history(config, &stats, epoch), to_servers, to_clients };
     stages.extend(inner.stages(recovered, storage, entries));
-    let crew = crew(workers, stages, &counters, stats.started)?;
+    let crew = crew(workers, stages, &stats.counters, stats.started)?;
     Ok(Engine { crew, stats, recovered_records })
 }
 
+pub(super) fn stats(config: &ServerConfig, medium: &dyn Medium) -> Arc<ServerStats> {
+    Arc::new(ServerStats::new(config.server, medium.describe(), Counters::new(), config.log_limit_bytes))
+}
+
+/// What is kept for snapshots by a node that begins in this epoch.
+pub(super) fn history(config: &ServerConfig, stats: &ServerStats, epoch: Epoch) -> Arc<History> {
+    stats.enter(epoch);
+    let limits = HistoryLimits { window_ms: config.snapshot_window_ms, bytes: config.snapshot_bytes };
+    Arc::new(History::new(limits, epoch))
+}
+
 /// Parts from which the stages behind the entry queues are made.
-struct Inner<'a> {
-    config: &'a ServerConfig,
-    stats: &'a Arc<ServerStats>,
-    counters: &'a Counters,
-    signals: Signals<'a>,
-    history: Arc<History>,
-    to_servers: Inlet<ToServer>,
-    to_clients: Inlet<ToClient>,
+pub(super) struct Inner<'a> {
+    pub(super) config: &'a ServerConfig,
+    pub(super) stats: &'a Arc<ServerStats>,
+    pub(super) signals: Signals<'a>,
+    pub(super) history: Arc<History>,
+    pub(super) to_servers: Inlet<ToServer>,
+    pub(super) to_clients: Inlet<ToClient>,
+}
+
+/// Ways between the stages of the node and the log.
+pub(super) struct NodeWays {
+    /// The queue into the transaction stage, both ends.
+    pub(super) internal: (Inlet<TranxEvent>, Source<TranxEvent>),
+    pub(super) log: Outlet<Append>,
+    pub(super) gc: Option<Inlet<Garbage>>,
+    pub(super) answers: Option<Outlet<Held>>,
 }
 
 impl Inner<'_> {
     fn queue<E>(&self, name: &'static str, capacity: usize, stage: &str) -> (Inlet<E>, Source<E>) {
-        queue(name, capacity, self.signals.of(stage), self.counters)
+        queue(name, capacity, self.signals.of(stage), &self.stats.counters)
     }
 
     fn stages(self, recovered: Recovered, storage: Arc<dyn Storage>, entries: Entries) -> Vec<Box<dyn Stage>> {
-        let Node { config, tranx, locks, acks, recovery, gc, .. } = recovered.node;
-        let config = Arc::new(config);
+        let Recovered { mut node, commands, log, collector, .. } = recovered;
         let (internal, from_internal) = self.queue("internal", INTERNAL_EVENTS, "transaction");
+        let (wal, from_wal) = self.queue("wal", INTERNAL_EVENTS, "wal");
+        let (garbage, from_garbage) = self.queue("gc", GC_EVENTS, "gc");
+        let wal_stage = WalStage::new(log, self.stats.clone(), from_wal, internal.outlet(), garbage.outlet());
+        let gc_stage = GcStage {
+            gc: std::mem::take(&mut node.gc),
+            config: Arc::new(node.config.clone()),
+            storage: storage.clone(),
+            history: Arc::new(OnceLock::from(self.history.clone())),
+            collector,
+            stats: self.stats.clone(),
+            source: from_garbage,
+            batch: Vec::new(),
+            check_at_ms: 0,
+        };
+        let (log, gc) = (wal.outlet(), Some(garbage));
+        let ways = NodeWays { internal: (internal, from_internal), log, gc, answers: None };
+        let mut stages = self.node_stages(node, commands, storage, entries, ways);
+        stages.push(Box::new(wal_stage));
+        stages.push(Box::new(gc_stage));
+        stages
+    }
+
+    /// The stages of the node, without those of the log and of the garbage collection.
+    pub(super) fn node_stages(
+        self,
+        node: Node,
+        commands: Vec<Command>,
+        storage: Arc<dyn Storage>,
+        entries: Entries,
+        ways: NodeWays,
+    ) -> Vec<Box<dyn Stage>> {
+        let Node { config, tranx, locks, acks, recovery, .. } = node;
+        let config = Arc::new(config);
+        let NodeWays { internal: (internal, from_internal), log, gc, answers } = ways;
         let (lock, from_lock) = self.queue("lock", INTERNAL_EVENTS, "lock");
         let (ack, from_ack) = self.queue("ack", INTERNAL_EVENTS, "ack");
         let (doubt, from_doubt) = self.queue("recovery", INTERNAL_EVENTS, "recovery");
-        let (wal, from_wal) = self.queue("wal", INTERNAL_EVENTS, "wal");
         let (store, from_store) = self.queue("storage", INTERNAL_EVENTS, "storage");
-        let (garbage, from_garbage) = self.queue("gc", GC_EVENTS, "gc");
         let outlets = Outlets {
-            wal: wal.outlet(),
+            wal: log,
             storage: store.outlet(),
             to_servers: self.to_servers.outlet(),
             to_clients: self.to_clients.outlet(),
             lock: lock.outlet(),
             ack: ack.outlet(),
             recovery: doubt.outlet(),
-            gc: garbage.clone(),
+            gc,
+            answers,
         };
         let side_outlets = || SideOutlets { tranx: internal.outlet(), to_servers: self.to_servers.outlet() };
+        let stats = || self.stats.clone();
+        let to_clients = self.to_clients.outlet();
         vec![
+            Box::new(ReadStage::new(storage.clone(), self.history.clone(), stats(), entries.reads, to_clients)),
             Box::new(TransactionStage {
                 tranx,
                 storage: storage.clone(),
                 config: config.clone(),
-                stats: self.stats.clone(),
+                stats: stats(),
                 entry: entries.tranx,
                 peers: entries.peers,
                 internal: from_internal,
                 outlets,
-                out: Outbox { commands: recovered.commands, ..Outbox::default() },
+                out: Outbox { commands, ..Outbox::default() },
                 batch: Vec::new(),
                 gc_interval_ms: self.config.gc_interval_ms,
                 collect_at_ms: self.config.gc_interval_ms,
                 note_at_ms: 0,
                 held_back_ms: None,
             }),
-            Box::new(LockStage::new(locks, config.clone(), self.stats.clone(), from_lock, internal.outlet())),
+            Box::new(LockStage::new(locks, config.clone(), stats(), from_lock, internal.outlet())),
             Box::new(SideStage::new(acks, config.clone(), entries.acknowledged, from_ack, side_outlets())),
-            Box::new(WalStage::new(recovered.log, self.stats.clone(), from_wal, internal.outlet(), garbage.outlet())),
-            Box::new(StorageStage::new(storage.clone(), self.history.clone(), from_store, internal.outlet())),
-            Box::new(SideStage::new(recovery, config.clone(), entries.inquiry_answers, from_doubt, side_outlets())),
-            Box::new(GcStage {
-                gc,
-                config,
-                storage,
-                history: self.history,
-                collector: recovered.collector,
-                stats: self.stats.clone(),
-                source: from_garbage,
-                batch: Vec::new(),
-                check_at_ms: 0,
-            }),
+            Box::new(StorageStage::new(storage, self.history.clone(), from_store, internal.outlet())),
+            Box::new(SideStage::new(recovery, config, entries.inquiry_answers, from_doubt, side_outlets())),
         ]
     }
 }
 
 /// A thread to be: its stages' names, its bell, its core.
-type Planned = (Vec<&'static str>, Arc<Signal>, Option<usize>);
+pub(super) type Planned = (Vec<&'static str>, Arc<Signal>, Option<usize>);
 
-struct Signals<'a> {
-    workers: &'a [Planned],
+#[derive(Clone, Copy)]
+pub(super) struct Signals<'a> {
+    pub(super) workers: &'a [Planned],
 }
 
 impl Signals<'_> {
     /// The bell of the thread that runs a stage; every stage is in the layout.
-    fn of(&self, stage: &str) -> &Arc<Signal> {
+    pub(super) fn of(&self, stage: &str) -> &Arc<Signal> {
         let found = self.workers.iter().find(|(stages, ..)| stages.contains(&stage));
         &found.unwrap_or(&self.workers[0]).1
     }
@@ -258,16 +329,19 @@ fn stages(config: &ServerConfig) -> [Layout; 9] {
     ]
 }
 
+/// Threads for these stages on these cores.
+pub(super) fn plan(stages: &[Layout], cores: &[usize], binding: &Binding) -> Vec<Planned> {
+    let threads = layout(stages, cores, binding).into_iter();
+    threads.map(|(stages, core)| (stages, Arc::new(Signal::new()), core)).collect()
+}
+
 fn workers(config: &ServerConfig) -> (Vec<Planned>, Arc<Signal>) {
-    let planned: Vec<Planned> = layout(&stages(config), &cores(), &config.binding)
-        .into_iter()
-        .map(|(stages, core)| (stages, Arc::new(Signal::new()), core))
-        .collect();
+    let planned = plan(&stages(config), &cores(), &config.binding);
     let port = Signals { workers: &planned }.of("network").clone();
     (planned, port)
 }
 
-fn crew(
+pub(super) fn crew(
     planned: Vec<Planned>,
     stages: Vec<Box<dyn Stage>>,
     counters: &Counters,
@@ -289,17 +363,17 @@ pub(super) fn medium(config: &ServerConfig) -> Result<Arc<dyn Medium>, ServerErr
     })
 }
 
-fn log_options(config: &ServerConfig, identity: &Identity) -> LogOptions {
+pub(super) fn log_options(config: &ServerConfig, identity: &Identity) -> LogOptions {
     LogOptions {
         server: config.server.0,
         store: identity.store,
         segment_bytes: config.segment_bytes,
         must_exist: identity.is_in_use() && config.medium != LogMedium::Memory,
-        is_member: false,
+        is_member: config.member.is_some(),
     }
 }
 
-fn storage(config: &ServerConfig, identity: &Identity) -> Result<Arc<dyn Storage>, ServerError> {
+pub(super) fn storage(config: &ServerConfig, identity: &Identity) -> Result<Arc<dyn Storage>, ServerError> {
     Ok(match config.storage {
         StorageKind::Disk => Arc::new(lsm(config, identity.store, identity.is_in_use())?),
         StorageKind::Memory => Arc::new(InMemory::new()),

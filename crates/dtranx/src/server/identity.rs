@@ -12,6 +12,10 @@
 //!
 //! Each server remembers the stores of the others, too, from their first meeting on. A store that
 //! an operator has given up as lost (`resolve`) is refused: transactions were decided without it.
+//!
+//! The members of a group do the same among themselves. A member is its store: only those that met
+//! while the group was new have votes, and a member with another store is refused (decision 0075,
+//! G10).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
@@ -21,7 +25,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::{ServerConfig, ServerError, StorageKind};
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, PeerId};
 use crate::core::{Partition, ServerId, StoreId};
 use crate::damage::Damage;
 use crate::files::Files;
@@ -39,12 +43,14 @@ const LIMIT_BYTES: u64 = 64 << 20;
 pub(crate) struct Identity {
     pub(crate) store: StoreId,
     is_new: bool,
-    others: Vec<ServerId>,
-    known: BTreeMap<ServerId, StoreId>,
+    /// This server, or which member of it this is.
+    me: PeerId,
+    others: Vec<PeerId>,
+    known: BTreeMap<PeerId, StoreId>,
     /// Stores that are given up: an operator has decided without them.
     given_up: BTreeMap<ServerId, StoreId>,
     /// Servers that have confirmed this store as the one that they know, or that know none.
-    welcomed_by: BTreeSet<ServerId>,
+    welcomed_by: BTreeSet<PeerId>,
     /// File in which the identity is kept; `None`: it is not kept.
     file: Option<(PathBuf, Described)>,
 }
@@ -63,8 +69,13 @@ pub(crate) enum Looked {
 struct Described {
     cluster: String,
     server: u16,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    member: Option<u8>,
     servers: Vec<u16>,
     partition: Spelled,
+    /// Number of members of each server that is a group.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    members: BTreeMap<String, usize>,
 }
 
 /// The map of keys; keys in hexadecimal digits.
@@ -165,6 +176,7 @@ impl Identity {
         Self {
             store,
             is_new,
+            me: me(config),
             others,
             known: BTreeMap::new(),
             given_up: BTreeMap::new(),
@@ -181,17 +193,19 @@ impl Identity {
         }
         let id = |text: &str| StoreId::parse(text).ok_or_else(|| refused(&path, format!("{text:?} is no store")));
         let stores = |field: &str, spelled: &BTreeMap<String, String>| {
-            let store = |(server, store): (&String, &String)| {
-                let server = server.parse().map_err(|_| refused(&path, format!("{field}: {server:?} is no server")))?;
-                Ok((ServerId(server), id(store)?))
+            let store = |(peer, store): (&String, &String)| {
+                let found = PeerId::parse(peer);
+                let peer = found.ok_or_else(|| refused(&path, format!("{field}: {peer:?} is no server")))?;
+                Ok((peer, id(store)?))
             };
             spelled.iter().map(store).collect::<Result<BTreeMap<_, _>, ServerError>>()
         };
         let known = stores("known", &stored.known)?;
         let given_up = stores("given_up", &stored.given_up)?;
+        let given_up = given_up.into_iter().map(|(peer, store)| (peer.server, store)).collect();
         let (store, is_new) = (id(&stored.store)?, stored.state == State::New);
-        let (others, file) = (others(config), Some((path, described)));
-        Ok(Self { store, is_new, others, known, given_up, welcomed_by: BTreeSet::new(), file })
+        let (me, others, file) = (me(config), others(config), Some((path, described)));
+        Ok(Self { store, is_new, me, others, known, given_up, welcomed_by: BTreeSet::new(), file })
     }
 
     /// Returns true if log and items must be there.
@@ -199,10 +213,19 @@ impl Identity {
         !self.is_new
     }
 
-    /// The servers that have not welcomed a new store, if it waits for any.
-    pub(crate) fn waits_for(&self) -> Vec<ServerId> {
-        let is_unmet = |server: &&ServerId| self.is_new && !self.welcomed_by.contains(server);
+    /// The servers and members that have not welcomed a new store, if it waits for any.
+    pub(crate) fn waits_for(&self) -> Vec<PeerId> {
+        let is_unmet = |peer: &&PeerId| self.is_new && !self.welcomed_by.contains(peer);
         self.others.iter().filter(is_unmet).copied().collect()
+    }
+
+    /// The stores of the group that this one is a member of, by the members' numbers; `None` as
+    /// long as this store is new. Only these have votes.
+    pub(crate) fn members(&self) -> Option<BTreeMap<u8, StoreId>> {
+        let own = self.me.member.map(|member| (member, self.store)).filter(|_| !self.is_new)?;
+        let of_group = self.known.iter().filter(|(peer, _)| peer.server == self.me.server);
+        let others = of_group.filter_map(|(peer, store)| peer.member.map(|member| (member, *store)));
+        Some(others.chain([own]).collect())
     }
 
     /// Log and items are made. A store that waits for no other server is in use from now on.
@@ -218,29 +241,33 @@ impl Identity {
     ///
     /// # Errors
     /// The file cannot be written.
-    pub(crate) fn welcomed(&mut self, by: ServerId) -> Result<(), ServerError> {
+    pub(crate) fn welcomed(&mut self, by: PeerId) -> Result<(), ServerError> {
         self.welcomed_by.insert(by);
         self.settle()
     }
 
-    /// Notes the store that another server names. Returns the reason if it is not the one that it
-    /// had.
+    /// Notes the store that another server, or member, names. Returns the reason if it is not the
+    /// one that it had.
     ///
     /// # Errors
     /// The file cannot be written.
-    pub(crate) fn meet(&mut self, server: ServerId, store: StoreId) -> Result<Option<String>, ServerError> {
-        if self.given_up.get(&server) == Some(&store) {
+    pub(crate) fn meet(&mut self, peer: PeerId, store: StoreId) -> Result<Option<String>, ServerError> {
+        if self.given_up.get(&peer.server) == Some(&store) {
             return Ok(Some(format!(
-                "the store {store} of server {server} was given up as lost, and transactions were decided without it"
+                "the store {store} of server {peer} was given up as lost, and transactions were decided without it"
             )));
         }
-        match self.known.get(&server) {
+        let known = || self.known.iter().map(|(other, store)| (*other, *store)).chain([(self.me, self.store)]);
+        if let Some((other, _)) = known().find(|(other, known)| *other != peer && *known == store) {
+            return Ok(Some(format!("server {peer} has the store {store}, which is that of server {other}")));
+        }
+        match self.known.get(&peer) {
             Some(known) if *known == store => Ok(None),
             Some(known) => Ok(Some(format!(
-                "server {server} has the store {store}, and had the store {known}: its data were lost or replaced"
+                "server {peer} has the store {store}, and had the store {known}: its data were lost or replaced"
             ))),
             None => {
-                self.known.insert(server, store);
+                self.known.insert(peer, store);
                 self.write()?;
                 Ok(None)
             }
@@ -249,7 +276,7 @@ impl Identity {
 
     /// Store of another server, if they have met.
     pub(crate) fn known(&self, server: ServerId) -> Option<StoreId> {
-        self.known.get(&server).copied()
+        self.known.get(&server.into()).copied()
     }
 
     /// Refuses these servers' stores from now on.
@@ -264,10 +291,8 @@ impl Identity {
     /// Replaces the file: a crash leaves the old one or the new one.
     fn write(&mut self) -> Result<(), ServerError> {
         let Some((path, of)) = &self.file else { return Ok(()) };
-        let spelled = |stores: &BTreeMap<ServerId, StoreId>| {
-            stores.iter().map(|(server, store)| (server.to_string(), store.to_string())).collect()
-        };
-        let (known, given_up) = (spelled(&self.known), spelled(&self.given_up));
+        let known = self.known.iter().map(|(peer, store)| (peer.to_string(), store.to_string())).collect();
+        let given_up = self.given_up.iter().map(|(server, store)| (server.to_string(), store.to_string())).collect();
         let state = if self.is_new { State::New } else { State::InUse };
         let stored = Stored { format: FORMAT, state, store: self.store.to_string(), of: of.clone(), known, given_up };
         let failed = |source| ServerError::Io { action: format!("write {}", path.display()), source };
@@ -278,7 +303,8 @@ impl Identity {
 
 impl Described {
     fn of(config: &ServerConfig) -> Self {
-        let Cluster { name, servers, partition } = &config.cluster;
+        let Cluster { name, servers, partition, groups } = &config.cluster;
+        let members = groups.iter().map(|(server, members)| (server.to_string(), members.len())).collect();
         let mut servers: Vec<u16> = servers.iter().map(|server| server.id.0).collect();
         servers.sort_unstable();
         let partition = match partition {
@@ -288,7 +314,8 @@ impl Described {
                 Spelled::Ranges { ranges: ranges.iter().map(|(key, at)| (hex(key.as_bytes()), at.0)).collect() }
             }
         };
-        Self { cluster: name.clone(), server: config.server.0, servers, partition }
+        let (cluster, server, member) = (name.clone(), config.server.0, config.member);
+        Self { cluster, server, member, servers, partition, members }
     }
 
     /// Difference from the configuration, in words.
@@ -300,6 +327,14 @@ impl Described {
             ))
         } else if self.server != configured.server {
             Some(format!("server: the data are server {}'s, the configuration says {}", self.server, configured.server))
+        } else if self.member != configured.member {
+            let spelled =
+                |member: Option<u8>| member.map_or("no member".to_owned(), |member| format!("member {member}"));
+            let (was, is) = (spelled(self.member), spelled(configured.member));
+            Some(format!("member: the data are those of {was}, the configuration says {is}"))
+        } else if self.members != configured.members {
+            let (was, is) = (&self.members, &configured.members);
+            Some(format!("members: the groups have so many members: {was:?}, the configuration says {is:?}"))
         } else if self.servers != configured.servers {
             let (was, is) = (&self.servers, &configured.servers);
             Some(format!("servers: the cluster has the servers {was:?}, the configuration says {is:?}"))
@@ -321,8 +356,13 @@ impl std::fmt::Display for Spelled {
     }
 }
 
-fn others(config: &ServerConfig) -> Vec<ServerId> {
-    config.cluster.servers.iter().map(|server| server.id).filter(|server| *server != config.server).collect()
+fn me(config: &ServerConfig) -> PeerId {
+    PeerId { server: config.server, member: config.member }
+}
+
+fn others(config: &ServerConfig) -> Vec<PeerId> {
+    let others = config.cluster.peers().into_iter().map(|(peer, _)| peer);
+    others.filter(|peer| *peer != me(config)).collect()
 }
 
 /// Path that shows that there was a store: a file in the items' folder or the log's.

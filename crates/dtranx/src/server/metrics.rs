@@ -10,7 +10,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use super::ServerError;
-use super::stats::ServerStats;
+use super::stats::CurrentStats;
 use crate::wire::ServerStatus;
 
 const PATIENCE: Duration = Duration::from_millis(500);
@@ -23,7 +23,7 @@ pub(super) struct Metrics {
 }
 
 impl Metrics {
-    pub(super) fn serve(address: SocketAddr, stats: Arc<ServerStats>) -> Result<Self, ServerError> {
+    pub(super) fn serve(address: SocketAddr, stats: CurrentStats) -> Result<Self, ServerError> {
         let failed = |source| ServerError::Io { action: format!("listen on {address} for metrics"), source };
         let listener = TcpListener::bind(address).map_err(failed)?;
         listener.set_nonblocking(true).map_err(failed)?;
@@ -53,13 +53,13 @@ impl Drop for Metrics {
     }
 }
 
-fn answer(mut stream: TcpStream, stats: &ServerStats) -> std::io::Result<()> {
+fn answer(mut stream: TcpStream, stats: &CurrentStats) -> std::io::Result<()> {
     stream.set_nonblocking(false)?;
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
     // The request does not matter: there is one page.
     let _ = stream.read(&mut [0; 1024])?;
-    let page = prometheus(&stats.status(Vec::new()));
+    let page = prometheus(&stats.get().status(Vec::new()));
     let head = format!(
         "HTTP/1.1 200 OK\r\nContent-Type: text/plain; version=0.0.4\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
         page.len()

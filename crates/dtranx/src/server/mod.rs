@@ -29,6 +29,10 @@
 //! | Storage | `storage` checks and applies, `read` serves clients' reads: of what is not in the cache |
 //! | GCThread, GCBroadcast | `gc`: which segments may go, and all waiting for the disk that removing them takes; `transaction` announces the low-water marks |
 //!
+//! A member of a group has other stages below these (`member`): `group` drives its machine and
+//! takes the records of the node, `wal` writes its entries, and `follow` applies those of other
+//! leaders. The stages of the node run only while the member leads.
+//!
 //! Each of the machines of [`crate::core`] is owned by one stage; their events to each other go
 //! through the stages' queues.
 
@@ -39,8 +43,11 @@ mod embedded;
 mod engine;
 mod error;
 mod event;
+mod findings;
 mod identity;
 mod inspect;
+mod member;
+mod member_event;
 mod metrics;
 mod network;
 mod reads;

@@ -106,6 +106,11 @@ impl Resolver {
         lost: &BTreeSet<ServerId>,
     ) -> Result<Self, ServerError> {
         config.validate()?;
+        if config.member.is_some() {
+            // A record in the log of one member is not in those of the others.
+            let what = "what an operator decides would have to be in the log of the whole group: not built yet";
+            return Err(ConfigError::Field { field: "member".to_owned(), what: what.to_owned() }.into());
+        }
         must_keep(config, "to be resolved")?;
         check_named(config, others, lost)?;
         let mine = Folder::lock(config.clone(), medium)?;

@@ -4,15 +4,24 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use super::engine::{self, Engine};
+use super::member::Member;
 use super::metrics::Metrics;
 use super::network::NetworkStage;
+use super::stats::CurrentStats;
 use super::{ServerConfig, ServerError};
 
-/// A running server. Dropping it ends it, as abruptly as a crash does for its peers.
+/// A running server, or a member of one that is a group. Dropping it ends it, as abruptly as a
+/// crash does for its peers.
 pub struct Server {
-    engine: Engine,
+    running: Running,
     address: SocketAddr,
+    medium: String,
     _metrics: Option<Metrics>,
+}
+
+enum Running {
+    Alone(Engine),
+    Member(Member),
 }
 
 impl Server {
@@ -22,16 +31,25 @@ impl Server {
     /// The configuration is wrong; log or storage cannot be opened; the address is taken.
     pub fn start(config: &ServerConfig) -> Result<Self, ServerError> {
         config.validate()?;
-        let mut address = None;
-        let engine = engine::start(config, |port| {
-            let stage = NetworkStage::new(config, port)?;
-            address = Some(stage.address());
-            Ok(Box::new(stage))
-        })?;
-        let metrics = config.metrics.map(|at| Metrics::serve(at, engine.stats.clone())).transpose()?;
-        let address = address.or_else(|| config.cluster.address(config.server));
+        let (running, address, stats) = if config.member.is_some() {
+            let member = Member::start(config)?;
+            let (address, stats) = (member.address, member.stats.clone());
+            (Running::Member(member), Some(address), stats)
+        } else {
+            let mut address = None;
+            let engine = engine::start(config, |port| {
+                let stage = NetworkStage::new(config, port)?;
+                address = Some(stage.address());
+                Ok(Box::new(stage))
+            })?;
+            let stats = CurrentStats::new(engine.stats.clone());
+            (Running::Alone(engine), address, stats)
+        };
+        let medium = stats.get().medium.clone();
+        let metrics = config.metrics.map(|at| Metrics::serve(at, stats)).transpose()?;
+        let address = address.or_else(|| config.address());
         let address = address.unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], 0)));
-        Ok(Self { engine, address, _metrics: metrics })
+        Ok(Self { running, address, medium, _metrics: metrics })
     }
 
     /// Address on which the server listens.
@@ -41,12 +59,15 @@ impl Server {
 
     /// Number of records of the log that were replayed when it started.
     pub fn recovered_records(&self) -> u64 {
-        self.engine.recovered_records
+        match &self.running {
+            Running::Alone(engine) => engine.recovered_records,
+            Running::Member(member) => member.recovered_records,
+        }
     }
 
     /// Medium of the log, in words.
     pub fn medium(&self) -> &str {
-        &self.engine.stats.medium
+        &self.medium
     }
 
     /// Waits until the server fails, or so long.
@@ -54,6 +75,9 @@ impl Server {
     /// # Errors
     /// Reason why the server has ended.
     pub fn wait(&self, longest: Duration) -> Result<(), ServerError> {
-        Ok(self.engine.crew.wait(longest)?)
+        match &self.running {
+            Running::Alone(engine) => Ok(engine.crew.wait(longest)?),
+            Running::Member(member) => member.wait(longest),
+        }
     }
 }

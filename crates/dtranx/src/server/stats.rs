@@ -1,7 +1,7 @@
 //! Numbers that the stages publish, for status and metrics.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use crate::core::tranx_service::TranxService;
@@ -43,6 +43,32 @@ pub(super) struct ServerStats {
     pub(super) refused: AtomicU64,
     /// Written by the network stage.
     connections: Mutex<ConnectionStats>,
+    /// In a group: number of the member that leads, as far as this one knows; 0 if it knows none.
+    leader: AtomicU8,
+    /// Time until which a follower's log counts as full, in milliseconds of the stages' clock.
+    full_member_until_ms: AtomicU64,
+}
+
+/// Time for which a follower counts as full after it has said so, in milliseconds: it says so with
+/// each acknowledgement, and one that is gone says nothing.
+const FULL_MS: u64 = 2_000;
+
+/// The numbers of a server whose engine may be started anew: those of the engine that runs.
+#[derive(Clone)]
+pub(super) struct CurrentStats(Arc<Mutex<Arc<ServerStats>>>);
+
+impl CurrentStats {
+    pub(super) fn new(stats: Arc<ServerStats>) -> Self {
+        Self(Arc::new(Mutex::new(stats)))
+    }
+
+    pub(super) fn get(&self) -> Arc<ServerStats> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(super) fn set(&self, stats: Arc<ServerStats>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = stats;
+    }
 }
 
 impl ServerStats {
@@ -73,11 +99,44 @@ impl ServerStats {
             committed: AtomicU64::new(0),
             refused: AtomicU64::new(0),
             connections: Mutex::default(),
+            leader: AtomicU8::new(0),
+            full_member_until_ms: AtomicU64::new(0),
         }
+    }
+
+    /// Notes which member of the group leads; `None`: it is not known.
+    pub(super) fn note_leader(&self, member: Option<u8>) {
+        self.leader.store(member.unwrap_or(0), Ordering::Relaxed);
+    }
+
+    /// Number of the member that leads, if it is known.
+    pub(super) fn leader(&self) -> Option<u8> {
+        Some(self.leader.load(Ordering::Relaxed)).filter(|member| *member > 0)
+    }
+
+    /// Notes that a follower's log has grown to its limit.
+    pub(super) fn note_full_member(&self, now_ms: u64) {
+        self.full_member_until_ms.store(now_ms + FULL_MS, Ordering::Relaxed);
+    }
+
+    /// Returns true if the log of a follower has grown to its limit.
+    pub(super) fn is_member_full(&self) -> bool {
+        let now_ms = self.started.elapsed().as_millis() as u64;
+        now_ms < self.full_member_until_ms.load(Ordering::Relaxed)
+    }
+
+    /// Returns true if the own log has grown to its limit.
+    pub(super) fn is_log_full(&self) -> bool {
+        self.log_bytes() >= self.log_limit_bytes
     }
 
     pub(super) fn open(&self, incarnation: Incarnation) {
         self.incarnation.store(incarnation.0, Ordering::Release);
+    }
+
+    /// Returns true once the server may accept clients.
+    pub(super) fn is_open(&self) -> bool {
+        self.incarnation.load(Ordering::Acquire) != 0
     }
 
     /// A name for a new client, once the server may accept clients.

@@ -45,6 +45,15 @@ pub enum Caller {
     },
     /// A client, with the name under which it was connected before, if it was.
     Client(Option<ClientId>),
+    /// A member of a server that is a group.
+    Member {
+        /// Id of the group's server.
+        server: ServerId,
+        /// Number of the calling member.
+        member: u8,
+        /// Id of the calling member's store.
+        store: StoreId,
+    },
 }
 
 /// Answer to [`Hello`], and to the caller's [`Proof`].
@@ -79,6 +88,22 @@ pub enum Welcome {
         why: String,
         /// True if the caller may be accepted if it tries again later.
         is_temporary: bool,
+    },
+    /// The calling client is refused, and the connection is closed: this member of a group does
+    /// not lead, or has not begun to serve.
+    NotLeading {
+        /// Number of the member that leads, if the answering one knows it.
+        leads: Option<u8>,
+        /// Configuration of the cluster, with the addresses of the group's members.
+        cluster: Cluster,
+    },
+    /// The calling server or member is accepted, by a member of a group.
+    Member {
+        /// Number of the member that answers. The caller ends the connection if it has called
+        /// another one.
+        member: u8,
+        /// Id of the store of the member that answers.
+        store: StoreId,
     },
 }
 

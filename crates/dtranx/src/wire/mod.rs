@@ -9,7 +9,7 @@
 //!    information about the cluster is sent before that.
 //! 3. Clients send [`Request`]s and get [`Response`]s in any order, each with the request's id.
 //!    Servers send [`crate::core::Message`]s in one direction per connection: each server opens one
-//!    to each other server.
+//!    to each other server. So do the members of a group, with [`MemberMessage`]s.
 //!
 //! All bytes after the preface are frames: the payload's length (4 bytes, little-endian), its
 //! CRC-32C (4 bytes, little-endian), and the payload, a message in `postcard`'s encoding. A
@@ -18,11 +18,13 @@
 //! paper).
 
 mod frame;
+mod member;
 mod message;
 mod secret;
 
 pub use frame::{FRAME_LIMIT_BYTES, PREFACE_BYTES, WireError, check_preface, decode, encode, next_frame, preface};
 pub(crate) use frame::{FrameHeader, HEADER_BYTES, frame_header};
+pub use member::{BATCH_LIMIT_BYTES, BatchEntry, MAX_BATCH_ENTRIES, MemberMessage};
 pub use message::{Ask, Caller, ConnectionStats, Hello, Nonce, Proof, Reply, Request, Response, ServerStatus, Welcome};
 pub(crate) use message::{AskKind, RequestHead};
 pub use secret::{MAX_SECRET_BYTES, MIN_SECRET_BYTES, Secret, Side};

@@ -5,13 +5,17 @@ use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::path::Path;
 
+use bytes::Bytes;
 use dtranx::cluster::{Cluster, Server};
 use dtranx::core::{
     Again, ClientId, CommitAnswer, Current, Epoch, Incarnation, Item, Key, KeyRange, LimitError, Message, Outcome,
-    Read, Refusal, ScanRead, ServerId, Settlement, SnapshotAnswer, SnapshotMessage, Standing, Transaction, TranxId,
-    ValidationId, Value, Vote, Write, partition::hash, range::KeyBound,
+    Read, Record, Refusal, ScanRead, ServerId, Settlement, SnapshotAnswer, SnapshotMessage, Standing, Transaction,
+    TranxId, ValidationId, Value, Vote, Write, partition::hash, range::KeyBound,
 };
-use dtranx::wire::{Ask, Caller, Hello, Reply, Request, Response, Secret, Side, Welcome, encode, preface};
+use dtranx::log::{Position, payload};
+use dtranx::wire::{
+    Ask, BatchEntry, Caller, Hello, MemberMessage, Reply, Request, Response, Secret, Side, Welcome, encode, preface,
+};
 use serde::Serialize;
 
 const SEEN: TranxId = TranxId { server: ServerId(3), number: 77 };
@@ -93,6 +97,29 @@ fn responses() -> Vec<(&'static str, Vec<u8>)> {
     ]
 }
 
+fn batch() -> MemberMessage {
+    let record = postcard::to_stdvec(&Record::Reserve { through: 65_536 }).unwrap();
+    let entries = vec![
+        BatchEntry { term: 5, payload: Bytes::new() },
+        BatchEntry { term: 5, payload: payload([&record[..]]).into() },
+    ];
+    MemberMessage::Batch { term: 5, committed: 7, before: Position { term: 4, index: 8 }, entries }
+}
+
+fn member_messages() -> Vec<MemberMessage> {
+    let (term, number, last) = (1, 1, Position::default());
+    vec![
+        batch(),
+        MemberMessage::Acknowledge { term, last, is_full: false },
+        MemberMessage::Stand { term, last },
+        MemberMessage::Vote { term, is_granted: true },
+        MemberMessage::Round { term, number },
+        MemberMessage::Confirm { term, number },
+        MemberMessage::Ask { term, last },
+        MemberMessage::Would { term, asked: 2, is_granted: true },
+    ]
+}
+
 fn others() -> Vec<(&'static str, Vec<u8>)> {
     let client = ClientId { incarnation: Incarnation(70_000), number: 3 };
     let welcome = Welcome::Client { client, server: ServerId(1), cluster: cluster(), window: 1024 };
@@ -102,12 +129,17 @@ fn others() -> Vec<(&'static str, Vec<u8>)> {
     let secret = Secret::new(b"sixteen bytes, 1").unwrap();
     let nonce = std::array::from_fn(|at| at as u8);
     let prove = |side| secret.prove(side, &hello(), &nonce).unwrap();
+    let member = |port: u16| ([127, 0, 0, 1], port).into();
+    let group = Cluster::of_group("bank", ServerId(1), vec![member(7101), member(7102), member(7103)]);
+    let not_leading = Welcome::NotLeading { leads: Some(3), cluster: group };
     let challenge = Welcome::Challenge { nonce, proof: prove(Side::Called) };
     vec![
         ("preface", preface().to_vec()),
         ("hello of a client that knows nothing", frame(&hello())),
         ("welcome of a client", frame(&welcome)),
         ("prepare, from a server", frame(&prepare)),
+        ("refusal by a member that does not lead", frame(&not_leading)),
+        ("batch, from a member that leads", frame(&batch())),
         ("challenge to that hello, with the secret `sixteen bytes, 1`", frame(&challenge)),
         ("the client's answer to that challenge", frame(&prove(Side::Caller))),
         ("map id of that welcome's cluster", cluster().map_id().0.to_vec()),
@@ -231,6 +263,7 @@ fn choices() -> Vec<(&'static str, Vec<(u8, String)>)> {
         ("refusal", numbered(&refusals())),
         ("mistake", numbered(&mistakes())),
         ("message", numbered(&messages())),
+        ("member message", numbered(&member_messages())),
         ("vote", numbered(&[Vote::Yes, Vote::No(Refusal::LockWaitExpired)])),
         ("outcome", numbered(&[Outcome::Commit(Epoch(1)), Outcome::Abort])),
         ("step", numbered(&steps())),

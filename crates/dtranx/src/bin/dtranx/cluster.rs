@@ -1,5 +1,5 @@
-//! A whole cluster on this machine: one process per server. They end with this one, however it
-//! ends: each waits for the end of its standard input.
+//! A whole cluster on this machine: one process per server, or per member of a group. They end with
+//! this one, however it ends: each waits for the end of its standard input.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -18,6 +18,9 @@ pub(crate) struct ClusterOptions {
     /// Number of servers
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=16))]
     servers: u16,
+    /// Number of members of one server that is a group, instead of several servers: 3, 5 or 7
+    #[arg(long, value_name = "NUMBER", conflicts_with = "servers", value_parser = clap::value_parser!(u16).range(3..=7))]
+    members: Option<u16>,
     /// Folder of the servers' data; kept when the cluster ends
     #[arg(long, default_value = "dtranx-cluster")]
     folder: PathBuf,
@@ -45,19 +48,36 @@ pub(crate) fn run_cluster(options: &ClusterOptions) -> Result<(), Failure> {
     let held = held(options)?;
     let ports = ports(options, &held)?;
     let mut servers = Vec::new();
-    for at in 0..options.servers {
-        let file = options.folder.join(format!("server-{}.toml", at + 1));
+    for at in 0..options.processes() {
+        let file = options.folder.join(format!("{}-{}.toml", options.part(), at + 1));
         std::fs::write(&file, config(options, at + 1, &ports))?;
         servers.push(start(&file)?);
     }
-    tell(format_args!("cluster of {} servers; the first listens on 127.0.0.1:{}", options.servers, ports[0]));
+    tell(format_args!(
+        "cluster of {} {}s; the first listens on 127.0.0.1:{}",
+        options.processes(),
+        options.part(),
+        ports[0]
+    ));
     tell(format_args!("configurations and data: {}; end with Ctrl-C", options.folder.display()));
-    watch(servers)
+    watch(servers, options.part())
+}
+
+impl ClusterOptions {
+    /// Number of processes: servers, or members of the one that is a group.
+    fn processes(&self) -> u16 {
+        self.members.unwrap_or(self.servers)
+    }
+
+    /// What each process is.
+    fn part(&self) -> &'static str {
+        if self.members.is_some() { "member" } else { "server" }
+    }
 }
 
 /// Free ports, if they are to be found.
 fn held(options: &ClusterOptions) -> Result<Vec<HeldPort>, Failure> {
-    let servers = if options.port == 0 { options.servers } else { 0 };
+    let servers = if options.port == 0 { options.processes() } else { 0 };
     Ok((0..servers).map(|_| HeldPort::pick()).collect::<Result<_, _>>()?)
 }
 
@@ -65,26 +85,34 @@ fn ports(options: &ClusterOptions, held: &[HeldPort]) -> Result<Vec<u16>, Failur
     if options.port == 0 {
         return Ok(held.iter().map(|held| held.address().port()).collect());
     }
-    let last = options.port.checked_add(options.servers - 1);
+    let last = options.port.checked_add(options.processes().saturating_sub(1));
     let last = last.ok_or_else(|| Failure::Failed(format!("--port {}: there are not so many", options.port)))?;
     Ok((options.port..=last).collect())
 }
 
-fn config(options: &ClusterOptions, server: u16, ports: &[u16]) -> String {
+/// Configuration of a server, or of a member, with this number.
+fn config(options: &ClusterOptions, number: u16, ports: &[u16]) -> String {
     let quoted = |path: PathBuf| format!("{:?}", path.display().to_string());
     let medium = match options.medium {
         Medium::Disk => "disk",
         Medium::PersistentMemory => "persistent-memory",
     };
-    let folder = quoted(options.folder.join(format!("server-{server}")));
-    let mut text = format!("cluster = \"local\"\nserver = {server}\nfolder = {folder}\nmedium = \"{medium}\"\n");
+    let own = format!("{}-{number}", options.part());
+    let folder = quoted(options.folder.join(&own));
+    let which = if options.members.is_some() { format!("1\nmember = {number}") } else { number.to_string() };
+    let mut text = format!("cluster = \"local\"\nserver = {which}\nfolder = {folder}\nmedium = \"{medium}\"\n");
     // Writing to a string cannot fail.
     if let Some(log) = &options.log_folder {
-        let _ = writeln!(text, "log_folder = {}", quoted(log.join(format!("server-{server}"))));
+        let _ = writeln!(text, "log_folder = {}", quoted(log.join(&own)));
     }
     let _ = writeln!(text, "servers = [");
-    for (at, port) in ports.iter().enumerate() {
-        let _ = writeln!(text, "  {{ id = {}, address = \"127.0.0.1:{port}\" }},", at + 1);
+    if options.members.is_some() {
+        let members: Vec<String> = ports.iter().map(|port| format!("\"127.0.0.1:{port}\"")).collect();
+        let _ = writeln!(text, "  {{ id = 1, members = [{}] }},", members.join(", "));
+    } else {
+        for (at, port) in ports.iter().enumerate() {
+            let _ = writeln!(text, "  {{ id = {}, address = \"127.0.0.1:{port}\" }},", at + 1);
+        }
     }
     // Several servers share the machine's cores: none may claim them.
     let _ = writeln!(text, "]\n[threads]\npinned = {}", ports.len() == 1);
@@ -101,7 +129,7 @@ fn start(file: &std::path::Path) -> Result<Child, Failure> {
 }
 
 /// Waits until a server ends: then the cluster does.
-fn watch(mut servers: Vec<Child>) -> Result<(), Failure> {
+fn watch(mut servers: Vec<Child>, part: &str) -> Result<(), Failure> {
     loop {
         for at in 0..servers.len() {
             if let Some(status) = servers[at].try_wait()? {
@@ -110,7 +138,7 @@ fn watch(mut servers: Vec<Child>) -> Result<(), Failure> {
                     let _ = server.kill();
                     let _ = server.wait();
                 }
-                return Err(Failure::Failed(format!("server {} has ended: {status}", at + 1)));
+                return Err(Failure::Failed(format!("{} {} has ended: {status}", part, at + 1)));
             }
         }
         thread::sleep(Duration::from_millis(100));

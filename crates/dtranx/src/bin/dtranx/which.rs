@@ -15,6 +15,9 @@ pub(crate) struct WhichServer {
     /// Number of the server in the cluster, instead of the file's own
     #[arg(long, value_name = "ID")]
     id: Option<u16>,
+    /// Number of the member, if the server is a group, instead of the file's own
+    #[arg(long, value_name = "NUMBER")]
+    member: Option<u8>,
     /// Folder of the server's data, instead of the file's own
     #[arg(long, value_name = "FOLDER")]
     folder: Option<PathBuf>,
@@ -23,7 +26,7 @@ pub(crate) struct WhichServer {
 impl WhichServer {
     /// Reads the configuration. If the command names a folder, that holds the log, too.
     pub(crate) fn config(&self) -> Result<ServerConfig, Failure> {
-        let read = ServerConfig::read(&self.config, self.id);
+        let read = ServerConfig::read_member(&self.config, self.id, self.member);
         let mut config = read.map_err(|error| Failure::Failed(error.to_string()))?;
         if let Some(folder) = &self.folder {
             config.log_folder = folder.join("log");

@@ -2,12 +2,16 @@
 //! under way when the connection broke are sent again over the next one, under the same name and
 //! number.
 //!
+//! A server that is a group has several addresses: a member that does not lead says who does, and
+//! where none is reached, or a request gets no answer for long, the next one is called.
+//!
 //! A request that finds nothing else under way is written by the thread that sends it, which spares
 //! waking the writer (`alone`); others are left to the writer, so that those that gather while it
 //! writes go out together.
 
 mod alone;
 mod meet;
+mod members;
 mod state;
 
 use std::io::{Read, Write};
@@ -18,6 +22,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use self::meet::{Met, is_timeout, meet};
+use self::members::Members;
 use self::state::{FirstCopy, Over, State, Waiting};
 use super::{Answer, Done, Link, Ticket};
 use crate::backoff::Backoff;
@@ -32,6 +37,8 @@ const TICK: Duration = Duration::from_millis(50);
 const RESEND: Duration = Duration::from_secs(2);
 const FIRST_RETRY: Duration = Duration::from_millis(20);
 const LAST_RETRY: Duration = Duration::from_millis(500);
+/// The same for a group, whose members are asked in turn.
+const LAST_RETRY_OF_GROUP: Duration = Duration::from_millis(100);
 const CHUNK_BYTES: usize = 64 << 10;
 
 /// The most requests of one client that wait for the answers of one server. More are refused: they
@@ -44,7 +51,8 @@ pub(super) struct SocketLink {
 }
 
 struct Shared {
-    address: SocketAddr,
+    /// The address of the server, or those of a group's members.
+    addresses: Vec<SocketAddr>,
     cluster: String,
     map: MapId,
     secret: Option<Secret>,
@@ -61,7 +69,7 @@ impl SocketLink {
     pub(super) fn new(cluster: &Cluster, server: Server, secret: Option<Secret>) -> std::io::Result<Self> {
         let state = Mutex::new(State::new());
         let shared = Arc::new(Shared {
-            address: server.address,
+            addresses: cluster.addresses(server.id),
             cluster: cluster.name.clone(),
             map: cluster.map_id(),
             secret,
@@ -84,10 +92,10 @@ impl SocketLink {
         let hello = Hello { cluster: String::new(), map: None, to: None, from, nonce };
         loop {
             match meet(address, &hello, secret, until.saturating_duration_since(Instant::now()))?.welcome {
-                Welcome::Client { cluster, .. } => return Ok(cluster),
+                Welcome::Client { cluster, .. } | Welcome::NotLeading { cluster, .. } => return Ok(cluster),
                 Welcome::Refused { is_temporary: true, .. } if Instant::now() < until => thread::sleep(FIRST_RETRY),
                 Welcome::Refused { why, .. } => return Err(why),
-                Welcome::Server { .. } | Welcome::Challenge { .. } => {
+                Welcome::Server { .. } | Welcome::Member { .. } | Welcome::Challenge { .. } => {
                     return Err("it took a client for a server".to_owned());
                 }
             }
@@ -196,20 +204,26 @@ impl Shared {
     }
 
     fn keep_connected(&self) {
-        let mut retry = Backoff::new(FIRST_RETRY, LAST_RETRY);
+        let mut members = Members::new(&self.addresses);
+        let mut retry = Backoff::new(FIRST_RETRY, if members.are_several() { LAST_RETRY_OF_GROUP } else { LAST_RETRY });
         while !self.is_over() {
             let name = self.lock().name;
             let (cluster, from) = (self.cluster.clone(), Caller::Client(name));
             let hello = Hello { cluster, map: Some(self.map), to: Some(self.server), from, nonce: rand::random() };
-            match meet(self.address, &hello, self.secret.as_ref(), Duration::ZERO) {
+            match meet(members.address(), &hello, self.secret.as_ref(), Duration::ZERO) {
                 Ok(met) => {
+                    let leads = if let Welcome::NotLeading { leads, .. } = &met.welcome { *leads } else { None };
                     if let Some((stream, rest)) = self.welcomed(met) {
                         retry.restart();
                         let error = self.read(&stream, rest);
                         self.lost(error);
                     }
+                    members.go_on(leads);
                 }
-                Err(error) => self.lost(error),
+                Err(error) => {
+                    self.lost(error);
+                    members.go_on(None);
+                }
             }
             self.expire();
             if self.lock().fatal.is_some() {
@@ -247,7 +261,14 @@ impl Shared {
                 state.fatal = (!is_temporary).then_some(why);
                 None
             }
-            Welcome::Server { .. } | Welcome::Challenge { .. } => {
+            Welcome::NotLeading { leads, .. } => {
+                state.last_error = match leads {
+                    Some(member) => format!("member {member} of server {} leads, and was not reached yet", self.server),
+                    None => format!("no member of server {} leads", self.server),
+                };
+                None
+            }
+            Welcome::Server { .. } | Welcome::Member { .. } | Welcome::Challenge { .. } => {
                 state.fatal = Some("it took a client for a server".to_owned());
                 None
             }
@@ -313,8 +334,13 @@ impl Shared {
             state.waiting.iter().filter(|(_, w)| is_fatal || w.until <= now).map(|(id, _)| *id).collect();
         let mut over: Vec<_> =
             late.into_iter().filter_map(|id| state.waiting.remove(&id).map(|waiting| waiting.over(id, &why))).collect();
-        let is_unheard = |w: &Waiting| w.sent.is_none_or(|at| now.duration_since(at) >= RESEND);
-        over.extend(state.send_all(is_unheard));
+        let is_late = |w: &Waiting| w.sent.is_some_and(|at| now.duration_since(at) >= RESEND);
+        if self.addresses.len() > 1 && state.waiting.values().any(is_late) {
+            // Another member may lead by now. The reader notices, and calls the next one.
+            state.stream.iter().for_each(|stream| drop(stream.shutdown(Shutdown::Both)));
+        } else {
+            over.extend(state.send_all(|waiting| waiting.sent.is_none() || is_late(waiting)));
+        }
         drop(state);
         over.into_iter().for_each(Over::tell);
         self.written.notify_one();

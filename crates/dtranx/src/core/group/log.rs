@@ -103,6 +103,7 @@ impl OwnLog {
     }
 
     /// Counts writes from 1 again, as after a start: all are synced.
+    #[cfg(test)]
     pub(super) fn number_anew(&mut self) {
         (self.last_write, self.synced) = (WriteId(0), WriteId(0));
     }

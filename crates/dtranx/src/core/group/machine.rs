@@ -9,7 +9,7 @@ use super::{
     contact::Contact,
     event::{Command, Damage, Event, Found, State, Timer},
     flaw::Flaw,
-    id::{AnswerId, Index, MemberId, Position, Term, WriteId},
+    id::{AnswerId, Index, MemberId, Term, WriteId},
     life::Life,
     log::OwnLog,
     message::Message,
@@ -24,7 +24,8 @@ pub(crate) struct Config {
     pub(crate) me: MemberId,
     /// Stores with a vote: three, five or seven.
     pub(crate) members: BTreeSet<MemberId>,
-    /// Rule that is broken on purpose.
+    /// Rule that is broken on purpose, in tests only.
+    #[cfg(test)]
     pub(crate) flaw: Option<Flaw>,
 }
 
@@ -113,6 +114,7 @@ impl Group {
         self.act(out);
     }
 
+    #[cfg(test)]
     pub(crate) const fn config(&self) -> &Config {
         &self.config
     }
@@ -123,11 +125,13 @@ impl Group {
     }
 
     /// The term in which this member stands for election, if it does.
+    #[cfg(test)]
     pub(crate) fn stands(&self) -> Option<Term> {
         self.raft.stands()
     }
 
     /// The life whose node runs here.
+    #[cfg(test)]
     pub(crate) fn serving(&self) -> Option<Term> {
         self.life.serving()
     }
@@ -136,18 +140,32 @@ impl Group {
         self.raft.term()
     }
 
+    /// Greatest index up to which the own log is synced as it is written.
+    pub(crate) fn synced(&self) -> Index {
+        self.own.synced()
+    }
+
     /// Last entry that is written and not void.
-    pub(crate) fn last(&self) -> Position {
+    #[cfg(test)]
+    pub(crate) fn last(&self) -> super::id::Position {
         self.own.position(self.own.last())
     }
 
     /// The last write that was asked for.
+    #[cfg(test)]
     pub(crate) fn last_write(&self) -> WriteId {
         self.own.last_write()
     }
 
+    #[cfg(test)]
     pub(super) fn has(&self, flaw: Flaw) -> bool {
         self.config.flaw == Some(flaw)
+    }
+
+    #[cfg(not(test))]
+    #[allow(clippy::unused_self, reason = "a test asks the configuration")]
+    pub(super) const fn has(&self, _: Flaw) -> bool {
+        false
     }
 
     pub(super) fn majority(&self) -> usize {

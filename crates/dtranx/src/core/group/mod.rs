@@ -2,8 +2,7 @@
 //! decision 0075 that keep a node of DTranx right on top of a replicated log. Events go in,
 //! commands come out; there is no clock, no chance and no file here.
 //!
-//! Nothing runs it yet: it is compiled for tests alone, which are its unit tests and the model
-//! `model/members`. The server's stages of step 5 in that record take this gate away.
+//! A server's stage `group` runs it; the model `model/members` explores it.
 //!
 //! What a member has written is one sequence of writes, each with a number: entries, and the
 //! *state* (term, vote, committed index). A disk keeps a prefix of that sequence, so "synced" is a
@@ -29,6 +28,7 @@ mod acknowledgement;
 mod canvass;
 mod carry_out;
 mod contact;
+#[cfg(test)]
 pub(crate) mod disk;
 mod event;
 mod flaw;
@@ -37,6 +37,7 @@ mod life;
 mod log;
 mod machine;
 mod message;
+#[cfg(test)]
 mod model;
 mod outbox;
 mod raft;
@@ -44,9 +45,11 @@ mod receive;
 mod rounds;
 
 pub(crate) use event::{Command, Damage, Event, Found, State, Timer};
+#[cfg(test)]
 pub(crate) use flaw::Flaw;
-pub(crate) use id::{AnswerId, Entries, Index, MemberId, Position, Term};
+pub(crate) use id::{AnswerId, Entries, Index, MemberId, Position, Term, WriteId};
 pub(crate) use machine::{Config, Group};
 pub(crate) use message::Message;
 
+#[cfg(test)]
 mod tests;

@@ -48,6 +48,7 @@ impl Raft {
     }
 
     /// The term in which it is a candidate, if it is one.
+    #[cfg(test)]
     pub(super) fn stands(&self) -> Option<Term> {
         self.node.role().is_candidate().then(|| self.term())
     }

@@ -2,10 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::core::{
-    Command, CommitAnswer, Epoch, Item, Key, Message, Record, SegmentSummary, ServerId, Settlement, SnapshotAnswer,
-    SnapshotMessage, Vote,
-};
+use crate::core::{Command, Epoch, Item, Key, Message, Record, SegmentSummary, ServerId};
 use crate::model::server::Server;
 
 use super::plan::{Flaw, Plan};
@@ -155,18 +152,15 @@ impl Member {
 
     /// Returns true if a command of the node speaks of now, and so waits for a round (G6).
     pub(super) fn is_held(&self, plan: &Plan, command: &Command) -> bool {
-        let validates = !plan.has(Flaw::Unconfirmed);
-        let speaks_of_now = match command {
-            Command::Send { message: Message::Validated { vote, .. }, .. } => validates && *vote == Vote::Yes,
-            Command::Reply { answer, .. } => validates && matches!(answer, CommitAnswer::Validated(_)),
-            Command::Send { message: Message::Snapshot(SnapshotMessage::Settled { settlement, .. }), .. } => {
-                *settlement == Settlement::Settled && !plan.has(Flaw::SettledUnconfirmed)
+        let is_left_out = match command {
+            Command::Send { message: Message::Validated { .. }, .. } | Command::Reply { .. } => {
+                plan.has(Flaw::Unconfirmed)
             }
-            Command::ReplySnapshot { answer, .. } => {
-                matches!(answer, SnapshotAnswer::Made(_)) && !plan.has(Flaw::SnapshotUnconfirmed)
-            }
+            Command::Send { message: Message::Snapshot(_), .. } => plan.has(Flaw::SettledUnconfirmed),
+            Command::ReplySnapshot { .. } => plan.has(Flaw::SnapshotUnconfirmed),
             _ => false,
         };
+        let speaks_of_now = command.speaks_of_now() && !is_left_out;
         let was_confirmed = self.lead.as_ref().is_some_and(|lead| lead.was_confirmed);
         let is_believed = plan.has(Flaw::ConfirmedBefore) && was_confirmed;
         speaks_of_now && !is_believed

@@ -19,6 +19,7 @@ use super::{NetworkStage, requests};
 use crate::core::ClientId;
 use crate::core::machine::TranxEvent;
 use crate::server::descriptors::HANDSHAKES;
+use crate::server::member_event::FromMembers;
 use crate::wire::ConnectionStats;
 
 /// Number of connections that are accepted before the open ones are read again.
@@ -97,11 +98,12 @@ impl NetworkStage {
                 self.connection_stats.client_connections -= 1;
                 self.sessions.lose(client, token, now_ms);
             }
-            Party::Called(server, _) => self.peers.lost(server, now_ms),
-            Party::Caller(server) => {
-                if self.callers.get(&server) == Some(&token) {
-                    self.callers.remove(&server);
-                    self.gone_servers.insert(server);
+            Party::Called(peer, _) => self.peers.lost(peer, now_ms),
+            Party::Caller(peer) => {
+                if self.callers.get(&peer) == Some(&token) {
+                    self.callers.remove(&peer);
+                    // Members of this server's own group have no transactions here.
+                    self.gone_servers.extend(Some(peer.server).filter(|_| peer.member.is_none()));
                     self.tell_gone_servers();
                 }
             }
@@ -112,6 +114,7 @@ impl NetworkStage {
     /// Connects servers, forgets clients, closes what is overdue.
     pub(super) fn keep_house(&mut self, now_ms: u64) {
         self.call_servers(now_ms);
+        self.tell_members();
         if self.housekeeping_at_ms > now_ms {
             return;
         }
@@ -142,16 +145,26 @@ impl NetworkStage {
         self.gone_servers.retain(|server| peers.offer(TranxEvent::ServerGone { server: *server }).is_err());
     }
 
+    /// Tells the stage `group` once who the members are: the stores of all are known.
+    fn tell_members(&mut self) {
+        if self.has_told_members {
+            return;
+        }
+        if let (Some(ways), Some(stores)) = (&self.port.members, self.port.identity.members()) {
+            self.has_told_members = ways.group.offer(FromMembers::Met(stores)).is_ok();
+        }
+    }
+
     fn call_servers(&mut self, now_ms: u64) {
-        for (server, address) in self.peers.due(now_ms) {
+        for (peer, address) in self.peers.due(now_ms) {
             let opened = TcpStream::connect(address).ok();
-            let token = opened.and_then(|stream| self.open(stream, Party::Called(server, false), now_ms));
+            let token = opened.and_then(|stream| self.open(stream, Party::Called(peer, false), now_ms));
             match token {
                 Some(token) => {
-                    self.peers.called(server, token);
-                    self.greet(server, token);
+                    self.peers.called(peer, token);
+                    self.greet(peer, token);
                 }
-                None => self.peers.lost(server, now_ms),
+                None => self.peers.lost(peer, now_ms),
             }
         }
     }

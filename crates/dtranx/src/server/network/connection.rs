@@ -6,7 +6,8 @@ use mio::net::TcpStream;
 use serde::Serialize;
 
 use super::incoming::{Frame, Incoming, KEPT_BYTES};
-use crate::core::{ClientId, ServerId};
+use crate::cluster::PeerId;
+use crate::core::ClientId;
 use crate::wire::{FRAME_LIMIT_BYTES, WireError, encode, preface};
 
 /// Bytes that may wait to be sent on one connection. A peer that does not read that much is
@@ -28,10 +29,10 @@ pub(super) enum Party {
     Unknown,
     /// A client with this name.
     Client(ClientId),
-    /// A server that called us: it only speaks.
-    Caller(ServerId),
-    /// A server that we called: we only speak. `true` once it has welcomed us.
-    Called(ServerId, bool),
+    /// A server or member that called us: it only speaks.
+    Caller(PeerId),
+    /// A server or member that we called: we only speak. `true` once it has welcomed us.
+    Called(PeerId, bool),
 }
 
 /// Reason why a connection is over.

@@ -5,8 +5,9 @@ use mio::Token;
 use super::NetworkStage;
 use super::accepting::MOST_GONE;
 use super::connection::{Over, Party};
+use crate::cluster::PeerId;
 use crate::core::machine::TranxEvent;
-use crate::core::{ClientId, ServerId, StoreId};
+use crate::core::{ClientId, StoreId};
 use crate::wire::{Caller, Hello, Nonce, Proof, Secret, Side, Welcome, WireError};
 
 impl NetworkStage {
@@ -38,14 +39,14 @@ impl NetworkStage {
 
     fn secret_for(&self, hello: &Hello) -> Option<Secret> {
         match hello.from {
-            Caller::Server { .. } => self.server_secret.clone(),
+            Caller::Server { .. } | Caller::Member { .. } => self.server_secret.clone(),
             Caller::Client(_) => self.client_secret.clone(),
         }
     }
 
     fn answer(&mut self, token: Token, hello: &Hello, now_ms: u64) {
         let welcome = self.decide(token, hello, now_ms);
-        if let Welcome::Refused { .. } = welcome {
+        if let Welcome::Refused { .. } | Welcome::NotLeading { .. } = welcome {
             // Closed as soon as it is sent.
             self.closing.insert(token);
         }
@@ -65,23 +66,38 @@ impl NetworkStage {
             return refused(format!("this is server {}, not {to}", self.me), false);
         }
         match hello.from {
-            Caller::Server { server, store } if self.peers.contains(server) => match self.meet_store(server, store) {
-                Some(why) => refused(why, false),
-                None => {
-                    self.become_caller(token, server, now_ms);
-                    Welcome::Server { store: self.port.identity.store }
-                }
-            },
+            Caller::Server { server, store } if self.peers.contains(server.into()) => {
+                self.welcome_peer(token, server.into(), store, now_ms)
+            }
             Caller::Server { server, .. } => {
                 refused(format!("server {server} is not one of the cluster's others"), false)
+            }
+            Caller::Member { server, member, store } if self.peers.contains(PeerId::member(server, member)) => {
+                self.welcome_peer(token, PeerId::member(server, member), store, now_ms)
+            }
+            Caller::Member { server, member, .. } => {
+                let peer = PeerId::member(server, member);
+                refused(format!("server {peer} is not one of the cluster's others"), false)
             }
             Caller::Client(before) => self.welcome_client(token, before, now_ms),
         }
     }
 
-    /// Notes the store that a server names. Returns the reason if it cannot be that one.
-    fn meet_store(&mut self, server: ServerId, store: StoreId) -> Option<String> {
-        self.port.identity.meet(server, store).unwrap_or_else(|error| {
+    fn welcome_peer(&mut self, token: Token, peer: PeerId, store: StoreId, now_ms: u64) -> Welcome {
+        if let Some(why) = self.meet_store(peer, store) {
+            return refused(why, false);
+        }
+        self.become_caller(token, peer, now_ms);
+        let store = self.port.identity.store;
+        match self.member {
+            Some(member) => Welcome::Member { member, store },
+            None => Welcome::Server { store },
+        }
+    }
+
+    /// Notes the store that a server or member names. Returns the reason if it cannot be that one.
+    fn meet_store(&mut self, peer: PeerId, store: StoreId) -> Option<String> {
+        self.port.identity.meet(peer, store).unwrap_or_else(|error| {
             let why = error.to_string();
             self.failure = Some(why.clone());
             Some(why)
@@ -91,9 +107,13 @@ impl NetworkStage {
     fn welcome_client(&mut self, token: Token, before: Option<ClientId>, now_ms: u64) -> Welcome {
         let unmet = self.port.identity.waits_for();
         if !unmet.is_empty() {
-            let unmet: Vec<String> = unmet.iter().map(ServerId::to_string).collect();
+            let unmet: Vec<String> = unmet.iter().map(PeerId::to_string).collect();
             let why = format!("server {} is new: it serves once it has met server {}", self.me, unmet.join(", "));
             return refused(why, true);
+        }
+        if self.member.is_some() && !self.port.stats.is_open() {
+            let leads = self.port.stats.leader().filter(|leader| Some(*leader) != self.member);
+            return Welcome::NotLeading { leads, cluster: self.cluster.clone() };
         }
         if let Some(old) = before.and_then(|client| self.sessions.token(client)) {
             // Its client has given it up, and needs the place.
@@ -134,12 +154,13 @@ impl NetworkStage {
         self.gone.len() < MOST_GONE && self.sessions.len() < 2 * self.most_clients
     }
 
-    /// Notes that another server has called: the connection of its last call no longer counts.
-    fn become_caller(&mut self, token: Token, server: ServerId, now_ms: u64) {
-        if let Some(old) = self.callers.insert(server, token) {
+    /// Notes that another server or member has called: the connection of its last call no longer
+    /// counts.
+    fn become_caller(&mut self, token: Token, peer: PeerId, now_ms: u64) {
+        if let Some(old) = self.callers.insert(peer, token) {
             self.close(old, now_ms);
         }
-        self.become_party(token, Party::Caller(server));
+        self.become_party(token, Party::Caller(peer));
     }
 
     fn become_party(&mut self, token: Token, party: Party) {
@@ -149,17 +170,21 @@ impl NetworkStage {
         self.connection_stats.client_connections += u64::from(matches!(party, Party::Client(_)));
     }
 
-    /// Sends this server's hello to a server that it has called.
-    pub(super) fn greet(&mut self, server: ServerId, token: Token) {
-        let from = Caller::Server { server: self.me, store: self.port.identity.store };
+    /// Sends this server's hello to a server or member that it has called.
+    pub(super) fn greet(&mut self, peer: PeerId, token: Token) {
+        let (server, store) = (self.me, self.port.identity.store);
+        let from = match self.member {
+            Some(member) => Caller::Member { server, member, store },
+            None => Caller::Server { server, store },
+        };
         let (cluster, map, nonce) = (self.cluster.name.clone(), Some(self.map), rand::random());
-        let hello = Hello { cluster, map, to: Some(server), from, nonce };
+        let hello = Hello { cluster, map, to: Some(peer.server), from, nonce };
         self.push(token, &hello, 0);
         self.greeted.insert(token, (hello, false));
     }
 
-    /// Handles the answer of a server that was called.
-    pub(super) fn welcomed(&mut self, server: ServerId, token: Token, welcome: Welcome) -> Result<(), Over> {
+    /// Handles the answer of a server or member that was called.
+    pub(super) fn welcomed(&mut self, server: PeerId, token: Token, welcome: Welcome) -> Result<(), Over> {
         match welcome {
             Welcome::Challenge { nonce, proof } => {
                 let unknown = |what: &str| WireError::Unreadable { what: format!("server {server} {what}") };
@@ -175,7 +200,15 @@ impl NetworkStage {
                 self.push(token, &proof, 0);
                 Ok(())
             }
-            Welcome::Server { store } => {
+            Welcome::Member { member, .. } if server.member != Some(member) => {
+                let what = format!("this is server {}, not {server}", PeerId::member(server.server, member));
+                Err(WireError::Unreadable { what }.into())
+            }
+            Welcome::Server { .. } if server.member.is_some() => {
+                let what = format!("server {} is no group", server.server);
+                Err(WireError::Unreadable { what }.into())
+            }
+            Welcome::Server { store } | Welcome::Member { store, .. } => {
                 let is_proven = self.greeted.get(&token).is_some_and(|(_, is_proven)| *is_proven);
                 if self.server_secret.is_some() && !is_proven {
                     let what = format!("server {server} has not shown that it knows the secret");
@@ -192,7 +225,7 @@ impl NetworkStage {
                 Ok(())
             }
             Welcome::Refused { why, .. } => Err(WireError::Unreadable { what: why }.into()),
-            Welcome::Client { .. } => {
+            Welcome::Client { .. } | Welcome::NotLeading { .. } => {
                 Err(WireError::Unreadable { what: "a server was taken for a client".to_owned() }.into())
             }
         }

@@ -33,9 +33,10 @@ use self::sessions::Sessions;
 use super::descriptors;
 use super::engine::Port;
 use super::event::{ToClient, ToServer};
+use super::member_event::ToMember;
 use super::stages::BATCH;
 use super::{ServerConfig, ServerError};
-use crate::cluster::{Cluster, MapId};
+use crate::cluster::{Cluster, MapId, PeerId};
 use crate::core::{ClientId, Message, ServerId};
 use crate::stage::{Signal, Stage};
 use crate::wire::{ConnectionStats, Hello, Nonce, Secret};
@@ -58,6 +59,10 @@ pub(super) struct NetworkStage {
     /// Reason why the server cannot go on.
     failure: Option<String>,
     me: ServerId,
+    /// Number of this member, if the server is a group.
+    member: Option<u8>,
+    /// True if the stage `group` knows who the members are.
+    has_told_members: bool,
     window: u32,
     port: Port,
     poll: Poll,
@@ -82,13 +87,14 @@ pub(super) struct NetworkStage {
     chunk: Vec<u8>,
     to_servers: Vec<ToServer>,
     to_clients: Vec<ToClient>,
+    to_members: Vec<ToMember>,
     housekeeping_at_ms: u64,
     /// Clients that are refused because of the load; closed once the refusal is sent.
     closing: BTreeSet<Token>,
     /// Connections of callers that have not said who they are, the oldest first.
     strangers: BTreeSet<Token>,
-    /// The connections that other servers speak over.
-    callers: HashMap<ServerId, Token>,
+    /// The connections that other servers and members speak over.
+    callers: HashMap<PeerId, Token>,
     /// Greatest number of connections of clients.
     most_clients: usize,
     /// The bytes that clients hold.
@@ -115,7 +121,7 @@ struct Listening {
 
 /// Begins to listen where the configuration says. The signal wakes the poll from now on.
 fn listen(config: &ServerConfig, signal: &Signal) -> Result<Listening, ServerError> {
-    let address = config.listen.or_else(|| config.cluster.address(config.server));
+    let address = config.listen.or_else(|| config.address());
     let address = address.unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], 0)));
     let failed = |source| ServerError::Io { action: format!("listen on {address}"), source };
     let mut listener = TcpListener::bind(address).map_err(failed)?;
@@ -129,8 +135,8 @@ fn listen(config: &ServerConfig, signal: &Signal) -> Result<Listening, ServerErr
 impl NetworkStage {
     pub(super) fn new(config: &ServerConfig, port: Port) -> Result<Self, ServerError> {
         let descriptors = descriptors::limit();
-        let most_clients =
-            descriptors::client_connections(descriptors, config.cluster.servers.len(), config.client_connections)?;
+        let all = config.cluster.peers();
+        let most_clients = descriptors::client_connections(descriptors, all.len(), config.client_connections)?;
         let connection_stats = ConnectionStats {
             descriptors,
             most_client_connections: most_clients as u64,
@@ -140,8 +146,9 @@ impl NetworkStage {
         port.stats.note_connections(connection_stats);
         let Listening { listener, address, poll } = listen(config, &port.signal)?;
         let mut peers = Peers::default();
-        for server in config.cluster.servers.iter().filter(|server| server.id != config.server) {
-            peers.add(server.id, server.address);
+        let me = PeerId { server: config.server, member: config.member };
+        for (peer, address) in all.into_iter().filter(|(peer, _)| *peer != me) {
+            peers.add(peer, address);
         }
         Ok(Self {
             cluster: config.cluster.clone(),
@@ -152,6 +159,8 @@ impl NetworkStage {
             greeted: HashMap::new(),
             failure: None,
             me: config.server,
+            member: config.member,
+            has_told_members: false,
             window: config.client_window,
             port,
             poll,
@@ -170,6 +179,7 @@ impl NetworkStage {
             chunk: vec![0; CHUNK_BYTES],
             to_servers: Vec::new(),
             to_clients: Vec::new(),
+            to_members: Vec::new(),
             housekeeping_at_ms: 0,
             closing: BTreeSet::new(),
             strangers: BTreeSet::new(),
@@ -225,6 +235,7 @@ impl NetworkStage {
             self.tell(to, &message, now_ms);
         }
         self.to_servers = messages;
+        handled += self.write_to_members(now_ms);
         let mut responses = std::mem::take(&mut self.to_clients);
         handled += self.port.to_clients.take(BATCH, &mut responses);
         for ToClient { client, response } in responses.drain(..) {
@@ -238,10 +249,23 @@ impl NetworkStage {
         handled
     }
 
+    fn write_to_members(&mut self, now_ms: u64) -> usize {
+        let Some(ways) = &self.port.members else { return 0 };
+        let mut messages = std::mem::take(&mut self.to_members);
+        let handled = ways.to_members.take(BATCH, &mut messages);
+        for ToMember { to, message } in messages.drain(..) {
+            if let Some(token) = self.peers.ready(PeerId::member(self.me, to)) {
+                self.push(token, &message, now_ms);
+            }
+        }
+        self.to_members = messages;
+        handled
+    }
+
     /// Sends a message to a server. One that is not connected misses it, as if it were lost on the
     /// way.
     fn tell(&mut self, server: ServerId, message: &Message, now_ms: u64) {
-        if let Some(token) = self.peers.ready(server) {
+        if let Some(token) = self.peers.ready(server.into()) {
             self.push(token, message, now_ms);
         }
     }
@@ -292,7 +316,8 @@ impl Stage for NetworkStage {
 
     fn has_work(&self) -> bool {
         let has_outgoing = !self.port.to_servers.is_empty() || !self.port.to_clients.is_empty();
-        has_outgoing || !self.readable.is_empty() || self.is_called && self.accept_at_ms == 0
+        let has_for_members = self.port.members.as_ref().is_some_and(|ways| !ways.to_members.is_empty());
+        has_outgoing || has_for_members || !self.readable.is_empty() || self.is_called && self.accept_at_ms == 0
     }
 
     fn deadline_ms(&self) -> Option<u64> {

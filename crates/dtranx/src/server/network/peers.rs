@@ -1,4 +1,5 @@
-//! The connections to the other servers: each is called, and called again when it is lost.
+//! The connections to the other servers, and to the other members of a group: each is called, and
+//! called again when it is lost.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -7,12 +8,13 @@ use std::time::Duration;
 use mio::Token;
 
 use crate::backoff::Backoff;
+use crate::cluster::PeerId;
 use crate::core::ServerId;
 
 /// Pauses before a server is called again, the first and the longest.
 const RETRY: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
 
-/// A server that is to be connected.
+/// A server or member that is to be connected.
 pub(super) struct Peer {
     pub(super) address: SocketAddr,
     pub(super) token: Option<Token>,
@@ -23,56 +25,58 @@ pub(super) struct Peer {
 
 #[derive(Default)]
 pub(super) struct Peers {
-    peers: BTreeMap<ServerId, Peer>,
+    peers: BTreeMap<PeerId, Peer>,
 }
 
 impl Peers {
-    pub(super) fn add(&mut self, server: ServerId, address: SocketAddr) {
+    pub(super) fn add(&mut self, id: PeerId, address: SocketAddr) {
         let backoff = Backoff::new(RETRY.0, RETRY.1);
         let peer = Peer { address, token: None, is_welcome: false, call_at_ms: 0, backoff };
-        self.peers.insert(server, peer);
+        self.peers.insert(id, peer);
     }
 
-    pub(super) fn contains(&self, server: ServerId) -> bool {
-        self.peers.contains_key(&server)
+    pub(super) fn contains(&self, peer: PeerId) -> bool {
+        self.peers.contains_key(&peer)
     }
 
-    /// The connection that messages for a server go over, if it is ready.
-    pub(super) fn ready(&self, server: ServerId) -> Option<Token> {
-        self.peers.get(&server).filter(|peer| peer.is_welcome).and_then(|peer| peer.token)
+    /// The connection that messages for a server or member go over, if it is ready.
+    pub(super) fn ready(&self, peer: PeerId) -> Option<Token> {
+        self.peers.get(&peer).filter(|peer| peer.is_welcome).and_then(|peer| peer.token)
     }
 
+    /// Servers that are connected; members are not among them.
     pub(super) fn all_ready(&self) -> Vec<ServerId> {
-        self.peers.iter().filter(|(_, peer)| peer.is_welcome).map(|(server, _)| *server).collect()
+        let ready = self.peers.iter().filter(|(id, peer)| peer.is_welcome && id.member.is_none());
+        ready.map(|(id, _)| id.server).collect()
     }
 
-    /// Servers that are to be called now.
-    pub(super) fn due(&self, now_ms: u64) -> Vec<(ServerId, SocketAddr)> {
+    /// Servers and members that are to be called now.
+    pub(super) fn due(&self, now_ms: u64) -> Vec<(PeerId, SocketAddr)> {
         let due = self.peers.iter().filter(|(_, peer)| peer.token.is_none() && peer.call_at_ms <= now_ms);
-        due.map(|(server, peer)| (*server, peer.address)).collect()
+        due.map(|(id, peer)| (*id, peer.address)).collect()
     }
 
     pub(super) fn next_call_ms(&self) -> Option<u64> {
         self.peers.values().filter(|peer| peer.token.is_none()).map(|peer| peer.call_at_ms).min()
     }
 
-    pub(super) fn called(&mut self, server: ServerId, token: Token) {
-        if let Some(peer) = self.peers.get_mut(&server) {
+    pub(super) fn called(&mut self, id: PeerId, token: Token) {
+        if let Some(peer) = self.peers.get_mut(&id) {
             peer.token = Some(token);
             peer.is_welcome = false;
         }
     }
 
-    pub(super) fn welcomed(&mut self, server: ServerId) {
-        if let Some(peer) = self.peers.get_mut(&server) {
+    pub(super) fn welcomed(&mut self, id: PeerId) {
+        if let Some(peer) = self.peers.get_mut(&id) {
             peer.is_welcome = true;
             peer.backoff.restart();
         }
     }
 
     /// Notes that the connection is gone, or could not be made.
-    pub(super) fn lost(&mut self, server: ServerId, now_ms: u64) {
-        if let Some(peer) = self.peers.get_mut(&server) {
+    pub(super) fn lost(&mut self, id: PeerId, now_ms: u64) {
+        if let Some(peer) = self.peers.get_mut(&id) {
             peer.token = None;
             peer.is_welcome = false;
             peer.call_at_ms = now_ms + peer.backoff.next().as_millis() as u64;

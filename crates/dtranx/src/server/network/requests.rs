@@ -6,11 +6,15 @@ use mio::Token;
 use super::connection::{Over, Party};
 use super::incoming::Frame;
 use super::{NetworkStage, turns};
+use crate::cluster::PeerId;
 use crate::core::machine::TranxEvent;
 use crate::core::{ClientId, CommitAnswer, Message, MessageId, Refusal, ServerId};
 use crate::server::admission;
+use crate::server::member_event::FromMembers;
 use crate::server::stages::BATCH;
-use crate::wire::{Ask, AskKind, Hello, Proof, Reply, Request, RequestHead, Response, Welcome, WireError, decode};
+use crate::wire::{
+    Ask, AskKind, Hello, MemberMessage, Proof, Reply, Request, RequestHead, Response, Welcome, WireError, decode,
+};
 
 /// Number of clients' messages that are handled in one turn before servers are read again.
 const TURN_MESSAGES: usize = 4 * BATCH;
@@ -20,9 +24,11 @@ enum Heard {
     /// A client, with this many bytes.
     Request(ClientId, Request, usize),
     Message(ServerId, Message),
+    /// Another member of this group, by its number.
+    Member(u8, MemberMessage),
     Hello(Hello),
     Proof(Proof),
-    Welcome(ServerId, Welcome),
+    Welcome(PeerId, Welcome),
     /// Nothing more is read from the party: it has got its refusal.
     Nothing,
 }
@@ -30,11 +36,12 @@ enum Heard {
 fn understand(party: Party, is_closing: bool, is_challenged: bool, payload: &[u8]) -> Result<Heard, WireError> {
     Ok(match party {
         Party::Client(client) => Heard::Request(client, decode(payload)?, payload.len()),
-        Party::Caller(from) => Heard::Message(from, decode(payload)?),
+        Party::Caller(PeerId { member: Some(member), .. }) => Heard::Member(member, decode(payload)?),
+        Party::Caller(PeerId { server, member: None }) => Heard::Message(server, decode(payload)?),
         Party::Unknown if is_closing => Heard::Nothing,
         Party::Unknown if is_challenged => Heard::Proof(decode(payload)?),
         Party::Unknown => Heard::Hello(decode(payload)?),
-        Party::Called(server, _) => Heard::Welcome(server, decode(payload)?),
+        Party::Called(peer, _) => Heard::Welcome(peer, decode(payload)?),
     })
 }
 
@@ -122,9 +129,15 @@ impl NetworkStage {
         match heard {
             Heard::Request(client, request, bytes) => self.serve(token, client, request, bytes, now_ms),
             Heard::Message(from, message) => self.receive(from, message, now_ms),
+            Heard::Member(from, message) => {
+                // Without room it is as if it were lost on the way.
+                if let Some(ways) = &self.port.members {
+                    drop(ways.group.offer(FromMembers::Heard { from, message }));
+                }
+            }
             Heard::Proof(proof) => self.prove(token, &proof, now_ms)?,
             Heard::Hello(hello) => self.meet(token, hello, now_ms)?,
-            Heard::Welcome(server, welcome) => self.welcomed(server, token, welcome)?,
+            Heard::Welcome(peer, welcome) => self.welcomed(peer, token, welcome)?,
             Heard::Nothing => {}
         }
         Ok(())

@@ -12,7 +12,7 @@ use tempfile::TempDir;
 
 use super::NetworkStage;
 use super::accepting::MOST_GONE;
-use crate::cluster::{Cluster, Server};
+use crate::cluster::{Cluster, PeerId, Server};
 use crate::core::machine::TranxEvent;
 use crate::core::{
     ClientId, CommitAnswer, Epoch, Incarnation, Key, Message, Refusal, ServerId, Standing, StoreId, Transaction,
@@ -20,15 +20,17 @@ use crate::core::{
 };
 use crate::server::ServerConfig;
 use crate::server::descriptors::HANDSHAKES;
-use crate::server::engine::Port;
+use crate::server::engine::{MemberPort, Port};
 use crate::server::event::{ReadFor, ToClient};
 use crate::server::identity::Identity;
+use crate::server::member_event::FromMembers;
 use crate::server::reads::Reads;
 use crate::server::stats::ServerStats;
 use crate::stage::{Counters, Inlet, Outlet, Signal, Source, Stage, queue};
 use crate::storage::InMemory;
 use crate::wire::{
-    Ask, Caller, Hello, PREFACE_BYTES, Reply, Request, Response, Welcome, decode, encode, next_frame, preface,
+    Ask, Caller, Hello, MemberMessage, PREFACE_BYTES, Reply, Request, Response, Welcome, decode, encode, next_frame,
+    preface,
 };
 
 const ME: ServerId = ServerId(1);
@@ -49,7 +51,12 @@ struct Rig {
     peers: Source<TranxEvent>,
     reads: Source<ReadFor>,
     answers: Outlet<ToClient>,
+    heard: Source<FromMembers>,
     _folder: TempDir,
+}
+
+fn store_of(peer: PeerId) -> StoreId {
+    peer.member.map_or(STORE, |member| StoreId([member; 16]))
 }
 
 impl Rig {
@@ -67,8 +74,12 @@ impl Rig {
         change(&mut config);
         let mut identity = Identity::open(&config).unwrap();
         identity.settle().unwrap();
-        identity.meet(OTHER, STORE).unwrap();
-        identity.welcomed(OTHER).unwrap();
+        for peer in identity.waits_for() {
+            identity.meet(peer, store_of(peer)).unwrap();
+            identity.welcomed(peer).unwrap();
+        }
+        let ((group, heard), (_, to_members)) = (of(8), of(8));
+        let members = config.member.map(|_| MemberPort { group, to_members });
         let stats = Arc::new(ServerStats::new(ME, "none".to_owned(), Counters::new(), u64::MAX));
         stats.open(Incarnation(1));
         let ((entry, from_entry), (peers, from_peers)) = (of(entries), of(2));
@@ -87,10 +98,11 @@ impl Rig {
             to_clients,
             signal,
             identity,
+            members,
         };
         let stage = NetworkStage::new(&config, port).unwrap();
         let (entry, peers, answers) = (from_entry, from_peers, answers.outlet());
-        Self { stage, now_ms: 0, entry, peers, reads, answers, _folder: folder }
+        Self { stage, now_ms: 0, entry, peers, reads, answers, heard, _folder: folder }
     }
 
     /// Runs the stage until the test has what it waits for.
@@ -437,4 +449,71 @@ fn clients_that_come_and_go_are_forgotten_in_their_order() {
         assert!(rig.stage.sessions.len() <= 6, "{number}");
     }
     assert!(rig.stage.gone.len() < MOST_GONE);
+}
+
+/// The first member of a group of three.
+fn member() -> Rig {
+    Rig::new(|config| {
+        let members = [0, 1, 2].map(|port| ([127, 0, 0, 1], port).into());
+        config.cluster = Cluster::of_group("test", ME, members.to_vec());
+        config.member = Some(1);
+    })
+}
+
+#[test]
+fn members_of_the_group_are_welcomed_and_heard_and_nobody_else_is() {
+    let mut rig = member();
+    let caller = |member, store| Caller::Member { server: ME, member, store: StoreId([store; 16]) };
+    let (mut other, welcome) = rig.greet(caller(2, 2));
+    assert!(matches!(welcome, Welcome::Member { member: 1, .. }), "{welcome:?}");
+    other.say(&MemberMessage::Round { term: 5, number: 6 });
+    let heard = rig.until("message", |rig| {
+        let mut heard = Vec::new();
+        rig.heard.take(8, &mut heard);
+        heard.into_iter().find_map(|event| {
+            if let FromMembers::Heard { from, message } = event { Some((from, message)) } else { None }
+        })
+    });
+    assert_eq!(heard, (2, MemberMessage::Round { term: 5, number: 6 }));
+    let strangers = [
+        (caller(1, 1), "server 1.1 is not one of the cluster's others"),
+        (caller(4, 4), "server 1.4 is not one"),
+        (caller(2, 9), "server 1.2 has the store 09"),
+        (caller(2, 3), "which is that of server 1.3"),
+        (Caller::Server { server: OTHER, store: STORE }, "server 2 is not one"),
+    ];
+    for (stranger, expected) in strangers {
+        let (_, welcome) = rig.greet(stranger);
+        let Welcome::Refused { why, is_temporary: false } = welcome else { panic!("{welcome:?}") };
+        assert!(why.contains(expected), "{why:?} does not say {expected:?}");
+    }
+}
+
+#[test]
+fn member_tells_the_stage_of_the_group_once_who_the_members_are() {
+    let mut rig = member();
+    let met = rig.until("stores", |rig| {
+        let mut heard = Vec::new();
+        rig.heard.take(8, &mut heard);
+        heard.into_iter().find_map(|event| if let FromMembers::Met(stores) = event { Some(stores) } else { None })
+    });
+    let numbered: Vec<u8> = met.keys().copied().collect();
+    assert_eq!((numbered, met[&2], met[&3]), (vec![1, 2, 3], StoreId([2; 16]), StoreId([3; 16])));
+    rig.now_ms += 1000;
+    rig.stage.run(rig.now_ms).unwrap();
+    assert!(rig.heard.is_empty());
+}
+
+#[test]
+fn client_of_a_member_that_does_not_serve_is_told_who_leads() {
+    let mut rig = member();
+    rig.stage.port.stats.open(Incarnation(0));
+    for known in [None, Some(3), Some(1)] {
+        rig.stage.port.stats.note_leader(known);
+        let (_, welcome) = rig.greet(Caller::Client(None));
+        let Welcome::NotLeading { leads, cluster } = welcome else { panic!("{welcome:?}") };
+        assert_eq!((leads, cluster.addresses(ME).len()), (known.filter(|member| *member == 3), 3));
+    }
+    rig.stage.port.stats.open(Incarnation(7));
+    rig.client();
 }

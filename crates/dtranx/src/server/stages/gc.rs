@@ -1,7 +1,7 @@
 //! The garbage collection's stage (section 3.3.2): which segments may go, and everything about that
 //! which waits for a disk. It makes the log's next segment ahead, too.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use super::BATCH;
 use crate::core::gc::Gc;
@@ -20,7 +20,8 @@ pub(in crate::server) struct GcStage {
     pub(in crate::server) gc: Gc,
     pub(in crate::server) config: Arc<NodeConfig>,
     pub(in crate::server) storage: Arc<dyn Storage>,
-    pub(in crate::server) history: Arc<History>,
+    /// What is kept for snapshots; nothing as long as no node runs here.
+    pub(in crate::server) history: Arc<OnceLock<Arc<History>>>,
     pub(in crate::server) collector: Collector,
     pub(in crate::server) stats: Arc<ServerStats>,
     pub(in crate::server) source: Source<Garbage>,
@@ -88,8 +89,10 @@ impl Stage for GcStage {
             self.check_at_ms = now_ms + CHECK_EVERY_MS;
             self.collector.check().map_err(|error| error.to_string())?;
             self.stats.note_space(self.collector.space());
-            let (bytes, from) = self.history.expire(now_ms);
-            self.stats.note_kept(bytes, from);
+            if let Some(history) = self.history.get() {
+                let (bytes, from) = history.expire(now_ms);
+                self.stats.note_kept(bytes, from);
+            }
         }
         let mut batch = std::mem::take(&mut self.batch);
         let handled = self.source.take(BATCH, &mut batch);

@@ -2,8 +2,11 @@
 //! `embedded`).
 
 mod ack;
+pub(super) mod follow;
 pub(super) mod gc;
+pub(super) mod group;
 pub(super) mod lock;
+pub(super) mod member_wal;
 pub(super) mod read;
 mod recovery;
 pub(super) mod side;

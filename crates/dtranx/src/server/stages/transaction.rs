@@ -9,6 +9,7 @@ use crate::core::machine::{AckEvent, Event, LockEvent, Outbox, RecoveryEvent, Tr
 use crate::core::tranx_service::TranxService;
 use crate::core::{Command, CommitAnswer, NodeConfig};
 use crate::server::event::{Append, Garbage, Store, ToClient, ToServer};
+use crate::server::member_event::Held;
 use crate::server::stats::ServerStats;
 use crate::stage::{Inlet, Outlet, Source, Stage};
 use crate::storage::Storage;
@@ -50,23 +51,27 @@ pub(in crate::server) struct Outlets {
     pub(in crate::server) lock: Outlet<LockEvent>,
     pub(in crate::server) ack: Outlet<AckEvent>,
     pub(in crate::server) recovery: Outlet<RecoveryEvent>,
-    pub(in crate::server) gc: Inlet<Garbage>,
+    /// In a group, segments go by marks that are in the log, and not by those of the node.
+    pub(in crate::server) gc: Option<Inlet<Garbage>>,
+    /// In a group: to where answers go that speak of now.
+    pub(in crate::server) answers: Option<Outlet<Held>>,
 }
 
 impl Outlets {
     fn carry_out(&mut self, command: Command, stats: &ServerStats) -> Result<(), String> {
+        let is_held = command.speaks_of_now();
         match command {
-            Command::Send { to, message } => self.to_servers.send(ToServer { to, message }),
+            Command::Send { to, message } => self.send(ToServer { to, message }, is_held),
             Command::Reply { client, message, answer } => {
                 let is_committed = matches!(answer, CommitAnswer::Committed(_) | CommitAnswer::Validated(_));
                 let tally = if is_committed { &stats.committed } else { &stats.refused };
                 tally.fetch_add(1, Ordering::Relaxed);
                 let response = Response { id: message.0, reply: Reply::Commit(answer) };
-                self.to_clients.send(ToClient { client, response });
+                self.reply(ToClient { client, response }, is_held);
             }
             Command::ReplySnapshot { client, message, answer } => {
                 let response = Response { id: message.0, reply: Reply::Snapshot(answer) };
-                self.to_clients.send(ToClient { client, response });
+                self.reply(ToClient { client, response }, is_held);
             }
             Command::Log { ticket, record, durable } => self.wal.send(Append { ticket, record, durable }),
             Command::Check { work, reads, scans } => self.storage.send(Store::Check { work, reads, scans }),
@@ -78,6 +83,22 @@ impl Outlets {
         Ok(())
     }
 
+    /// Sends a message; in a group, one that speaks of now goes by a round.
+    fn send(&mut self, message: ToServer, is_held: bool) {
+        match self.answers.as_mut().filter(|_| is_held) {
+            Some(answers) => answers.send(Held::ToServer(message)),
+            None => self.to_servers.send(message),
+        }
+    }
+
+    /// Answers a client, as [`Outlets::send`] does a server.
+    fn reply(&mut self, answer: ToClient, is_held: bool) {
+        match self.answers.as_mut().filter(|_| is_held) {
+            Some(answers) => answers.send(Held::ToClient(answer)),
+            None => self.to_clients.send(answer),
+        }
+    }
+
     fn tell(&mut self, event: Event) -> Result<(), String> {
         match event {
             Event::Lock(event) => self.lock.send(event),
@@ -85,7 +106,7 @@ impl Outlets {
             Event::Recovery(event) => self.recovery.send(event),
             // The collection may wait for its disk for long, and these marks will soon be replaced
             // by higher ones.
-            Event::Gc(event) => drop(self.gc.offer(Garbage::Event(event))),
+            Event::Gc(event) => drop(self.gc.as_ref().map(|gc| gc.offer(Garbage::Event(event)))),
             event @ Event::Tranx(_) => return Err(super::unexpected(&event)),
         }
         Ok(())
@@ -96,14 +117,16 @@ impl Outlets {
         let disks = self.wal.flush() & self.storage.flush();
         let machines = self.lock.flush() & self.ack.flush() & self.recovery.flush();
         let connections = self.to_servers.flush() & self.to_clients.flush();
-        connections && disks && machines
+        let answers = self.answers.as_mut().is_none_or(Outlet::flush);
+        connections && disks && machines && answers
     }
 
     fn are_clear(&self) -> bool {
         let disks = self.wal.is_clear() && self.storage.is_clear();
         let machines = self.lock.is_clear() && self.ack.is_clear() && self.recovery.is_clear();
         let connections = self.to_servers.is_clear() && self.to_clients.is_clear();
-        connections && disks && machines
+        let answers = self.answers.as_ref().is_none_or(Outlet::is_clear);
+        connections && disks && machines && answers
     }
 }
 

@@ -6,10 +6,11 @@ use dtranx::core::{
     Outcome, Read, Record, Refusal, ScanRead, ServerId, Settlement, SnapshotAnswer, SnapshotMessage, Standing, StoreId,
     Transaction, TranxId, ValidationId, Value, Vote, Write,
 };
+use dtranx::log::{Position, payload};
 use dtranx::stage::{QueueReading, Readings, StageReading};
 use dtranx::wire::{
-    Ask, Caller, ConnectionStats, Hello, Proof, Reply, Request, Response, ServerStatus, Welcome, decode, encode,
-    next_frame, preface,
+    Ask, BatchEntry, Caller, ConnectionStats, Hello, MemberMessage, Proof, Reply, Request, Response, ServerStatus,
+    Welcome, decode, encode, next_frame, preface,
 };
 use serde::Serialize;
 
@@ -58,6 +59,7 @@ fn hellos() -> Vec<(&'static str, Hello)> {
         ("server", hello(Caller::Server { server: ServerId(300), store: STORE })),
         ("client", Hello { cluster: String::new(), map: None, to: None, from: Caller::Client(None), nonce: [9; 16] }),
         ("client_again", hello(Caller::Client(Some(CLIENT)))),
+        ("member", hello(Caller::Member { server: ServerId(300), member: 2, store: STORE })),
     ]
 }
 
@@ -70,6 +72,32 @@ fn welcomes() -> Vec<(&'static str, Welcome)> {
         ("server", Welcome::Server { store: STORE }),
         ("client", client),
         ("refused", refused),
+        ("member", Welcome::Member { member: 3, store: STORE }),
+        ("not_leading", Welcome::NotLeading { leads: Some(3), cluster: group() }),
+    ]
+}
+
+/// A cluster of one server, which is a group.
+fn group() -> Cluster {
+    let member = |port: u16| ([127, 0, 0, 1], port).into();
+    Cluster::of_group("bank", ServerId(300), vec![member(7001), member(7002), member(7003)])
+}
+
+/// One message of members of each kind.
+fn member_messages() -> Vec<(&'static str, MemberMessage)> {
+    let (term, number, last) = (70_000, 5, Position { term: 69_999, index: u64::MAX });
+    let entry = |term, records: &[&[u8]]| BatchEntry { term, payload: payload(records.iter().copied()).into() };
+    let entries = vec![entry(69_999, &[b"one", b""]), entry(70_000, &[])];
+    vec![
+        ("batch", MemberMessage::Batch { term, committed: 3, before: last, entries }),
+        ("heartbeat", MemberMessage::Batch { term, committed: 3, before: last, entries: vec![] }),
+        ("acknowledge", MemberMessage::Acknowledge { term, last, is_full: true }),
+        ("stand", MemberMessage::Stand { term, last }),
+        ("vote", MemberMessage::Vote { term, is_granted: true }),
+        ("round", MemberMessage::Round { term, number }),
+        ("confirm", MemberMessage::Confirm { term, number }),
+        ("ask", MemberMessage::Ask { term, last }),
+        ("would", MemberMessage::Would { term, asked: 70_001, is_granted: false }),
     ]
 }
 
@@ -206,6 +234,7 @@ pub(crate) fn payloads() -> Corpus {
     add(&mut corpus, 4, "message", messages());
     add(&mut corpus, 5, "record", records());
     add(&mut corpus, 6, "gc_record", vec![("marks", gc_record())]);
+    add(&mut corpus, 7, "member", member_messages());
     corpus
 }
 
@@ -217,12 +246,13 @@ fn add<T: Serialize>(corpus: &mut Corpus, kind: u8, what: &str, examples: Vec<(&
 }
 
 /// All bytes that one side of a connection sends: a client, the server that answers it, and a
-/// server that calls another.
+/// server and a member that call another.
 pub(crate) fn frames() -> Corpus {
     let sides = [
         ("client", vec![frame(&hellos()[1].1)], requests().iter().map(|(_, request)| frame(request)).collect()),
         ("server", vec![frame(&welcomes()[1].1)], responses().iter().map(|(_, response)| frame(response)).collect()),
         ("peer", vec![frame(&hellos()[0].1)], messages().iter().map(|(_, message)| frame(message)).collect::<Vec<_>>()),
+        ("member", vec![frame(&hellos()[3].1)], member_messages().iter().map(|(_, message)| frame(message)).collect()),
     ];
     let said = |(name, first, rest): (&str, Vec<Vec<u8>>, Vec<Vec<u8>>)| {
         (name.to_owned(), [preface().to_vec(), first.concat(), rest.concat()].concat())
@@ -258,6 +288,7 @@ pub(crate) fn is_read(entry: &[u8]) -> bool {
         3 => decode::<Response>(payload).is_ok(),
         4 => decode::<Message>(payload).is_ok(),
         5 => decode::<Record>(payload).is_ok(),
+        7 => decode::<MemberMessage>(payload).is_ok(),
         _ => decode::<GcRecord>(payload).is_ok(),
     }
 }

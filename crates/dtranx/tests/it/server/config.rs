@@ -86,6 +86,61 @@ fn bad_configurations_name_the_field() {
     }
 }
 
+const GROUP: &str = r#"
+cluster = "bank"
+server = 1
+member = 2
+folder = "/somewhere"
+servers = [
+  { id = 1, members = ["127.0.0.1:7101", "127.0.0.1:7102", "127.0.0.1:7103"] },
+]
+"#;
+
+#[test]
+fn members_of_a_group_are_read() {
+    let config = ServerConfig::from_toml(GROUP, None).unwrap();
+    assert_eq!((config.server, config.member), (ServerId(1), Some(2)));
+    let ports: Vec<u16> = config.cluster.addresses(ServerId(1)).iter().map(std::net::SocketAddr::port).collect();
+    assert_eq!(ports, [7101, 7102, 7103]);
+    assert_eq!(config.cluster.address(ServerId(1)).unwrap().port(), 7101);
+    assert_ne!(config.cluster.map_id(), ServerConfig::from_toml(&alone(), None).unwrap().cluster.map_id());
+}
+
+/// The same server without members.
+fn alone() -> String {
+    let members = "members = [\"127.0.0.1:7101\", \"127.0.0.1:7102\", \"127.0.0.1:7103\"]";
+    GROUP.replace("member = 2\n", "").replace(members, "address = \"127.0.0.1:7101\"")
+}
+
+#[test]
+fn bad_groups_name_the_field() {
+    let replaced = |from: &str, to: &str| {
+        assert!(GROUP.contains(from));
+        GROUP.replace(from, to)
+    };
+    let two = replaced(", \"127.0.0.1:7103\"", "");
+    let second = "{ id = 2, address = \"127.0.0.1:7104\" },\n]";
+    let cases = [
+        (two, "servers[0].members: a group has 3, 5 or 7 members, this one 2"),
+        (replaced(":7103", ":7102"), "servers[0].members[2]: 127.0.0.1:7102 is there twice"),
+        (replaced("127.0.0.1:7102", "10.0.0.1:7102"), "servers[0].members[1]: 10.0.0.1:7102 is not of the loopback"),
+        (replaced("members", "address = \"127.0.0.1:1\", members"), "servers[0]: it has an address, or members"),
+        (replaced("\n]", &format!("\n{second}")), "servers[0].members: a group is the only server of its cluster"),
+        (replaced("member = 2\n", ""), "member: it says which of the 3 members this is"),
+        (replaced("member = 2", "member = 4"), "member: 4: server 1 has the members 1 to 3"),
+        (replaced("member = 2", "member = 0"), "member: 0: server 1 has the members 1 to 3"),
+        (
+            replaced("member = 2", "member = 2\nmedium = \"memory\"\nstorage = \"memory\""),
+            "medium: a member of a group",
+        ),
+        (alone().replace("server = 1", "server = 1\nmember = 1"), "member: server 1 is no group"),
+    ];
+    for (text, expected) in cases {
+        let error = ServerConfig::from_toml(&text, None).unwrap_err().to_string();
+        assert!(error.contains(expected), "{error:?} does not say {expected:?}");
+    }
+}
+
 #[test]
 fn missing_file_is_named() {
     let error = ServerConfig::read(std::path::Path::new("/nowhere/dtranx.toml"), None).unwrap_err();

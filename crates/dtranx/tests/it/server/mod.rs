@@ -6,6 +6,7 @@ mod budgets;
 mod config;
 mod embedded;
 mod exactly_once;
+mod group;
 mod identity;
 mod in_doubt;
 mod log_space;

@@ -1,0 +1,321 @@
+//! A member of a group: its engine, which is started anew whenever the member no longer leads.
+//!
+//! 1. The log is read, and what is known to be committed is applied. The stages `network`, `group`,
+//!    `wal`, `follow` and `gc` start.
+//! 2. Once the stores of the group are known, the stage `group` takes part in elections.
+//! 3. When the member is elected and the first entry of its term is committed, `follow` hands over
+//!    the node, and the stages of the node start.
+//! 4. A leader that steps down ends all stages, and begins with 1 again: what its node has said and
+//!    what waits is dropped, with what it kept of replaced items (decision 0075, G19).
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use super::engine::{self, Doors, GC_EVENTS, INTERNAL_EVENTS, Inner, MemberPort, NodeWays, Planned, Signals};
+use super::findings::Findings;
+use super::identity::Identity;
+use super::member_event::Begun;
+use super::network::NetworkStage;
+use super::stages::follow::FollowStage;
+use super::stages::gc::GcStage;
+use super::stages::group::{self, GroupStage};
+use super::stages::member_wal::{self, MemberWalStage};
+use super::stats::{CurrentStats, ServerStats};
+use super::{LogMedium, ServerConfig, ServerError, StorageKind};
+use crate::core::gc::Gc;
+use crate::log::{Opened, TranxLog};
+use crate::stage::{Binding, Crew, Layout, Stage, StageError, cores, queue};
+use crate::storage::{History, Storage};
+
+/// Messages of other members that wait.
+const MEMBER_EVENTS: usize = 256;
+/// Committed entries that wait to be applied.
+const FOLLOW_EVENTS: usize = 64;
+/// Time between two looks at whether the engine is over.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// A member that runs, on a thread that starts its engine anew when it has to be.
+pub(super) struct Member {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+    pub(super) stats: CurrentStats,
+    pub(super) address: SocketAddr,
+    pub(super) recovered_records: u64,
+}
+
+#[derive(Default)]
+struct Shared {
+    ending: AtomicBool,
+    /// Reason why the member has ended.
+    failure: Mutex<Option<ServerError>>,
+    failed: Condvar,
+}
+
+impl Member {
+    pub(super) fn start(config: &ServerConfig) -> Result<Self, ServerError> {
+        let mut config = config.clone();
+        let (engine, address) = MemberEngine::start(&config)?;
+        // Others and clients know this address: the next engine listens there, too.
+        config.listen = Some(address);
+        let (shared, stats) = (Arc::new(Shared::default()), CurrentStats::new(engine.stats.clone()));
+        let recovered_records = engine.recovered_records;
+        let (seen, published) = (shared.clone(), stats.clone());
+        let run = move || seen.run(&config, engine, &published);
+        let failed = |source| ServerError::Io { action: "start a thread".to_owned(), source };
+        let thread = thread::Builder::new().name("dtranx-member".to_owned()).spawn(run).map_err(failed)?;
+        Ok(Self { shared, thread: Some(thread), stats, address, recovered_records })
+    }
+
+    /// Waits until the member fails, or so long.
+    pub(super) fn wait(&self, longest: Duration) -> Result<(), ServerError> {
+        let mut failure = self.shared.failure.lock().unwrap_or_else(PoisonError::into_inner);
+        if failure.is_none() {
+            failure = self.shared.failed.wait_timeout(failure, longest).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        failure.take().map_or(Ok(()), Err)
+    }
+}
+
+impl Drop for Member {
+    fn drop(&mut self) {
+        self.shared.ending.store(true, Ordering::Release);
+        if let Some(thread) = self.thread.take() {
+            // A panic there has ended the member already.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Shared {
+    fn run(&self, config: &ServerConfig, mut engine: MemberEngine, published: &CurrentStats) {
+        loop {
+            match engine.run(&self.ending) {
+                Over::Ended => return,
+                Over::Failed(error) => return self.fail(error),
+                Over::SteppedDown => {}
+            }
+            let member = config.member.unwrap_or_default();
+            eprintln!("dtranx: server {}: member {member} no longer leads; it reads its log again", config.server);
+            // The log is unlocked before it is opened.
+            drop(engine);
+            match MemberEngine::start(config) {
+                Ok((next, _)) => engine = next,
+                Err(error) => return self.fail(error),
+            }
+            published.set(engine.stats.clone());
+        }
+    }
+
+    fn fail(&self, error: ServerError) {
+        *self.failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+        self.failed.notify_all();
+    }
+}
+
+/// End of an engine.
+enum Over {
+    /// The member is to end.
+    Ended,
+    /// The member no longer leads: the engine is to be started again.
+    SteppedDown,
+    Failed(ServerError),
+}
+
+/// The engine of a member, from one reading of its log to the next.
+struct MemberEngine {
+    /// The stages of the node, while it runs. They end first.
+    node: Option<Crew>,
+    crew: Crew,
+    begun: Receiver<Begun>,
+    later: Option<Later>,
+    stepped_down: Arc<AtomicBool>,
+    stats: Arc<ServerStats>,
+    recovered_records: u64,
+}
+
+/// Parts from which the stages of the node are made.
+struct Later {
+    config: ServerConfig,
+    stats: Arc<ServerStats>,
+    planned: Vec<Planned>,
+    doors: Doors,
+    ways: NodeWays,
+    storage: Arc<dyn Storage>,
+    history: Arc<OnceLock<Arc<History>>>,
+}
+
+impl MemberEngine {
+    fn start(config: &ServerConfig) -> Result<(Self, SocketAddr), ServerError> {
+        let medium = engine::medium(config)?;
+        let mut identity = Identity::open(config)?;
+        let storage = engine::storage(config, &identity)?;
+        let stats = engine::stats(config, &*medium);
+        let mut found = Findings::new(engine::node_config(config), &*storage);
+        let opened = TranxLog::read(medium, &engine::log_options(config, &identity), &mut found)?;
+        identity.settle()?;
+        let begins = Begins { config, stats: &stats, storage: &storage, planned: Plans::new(config) };
+        begins.start(found, opened, identity)
+    }
+
+    /// Runs until the engine is over.
+    fn run(&mut self, ending: &AtomicBool) -> Over {
+        while !ending.load(Ordering::Acquire) {
+            match self.begun.recv_timeout(LOOK) {
+                Ok(begun) => {
+                    if let Err(error) = self.begin(begun) {
+                        return Over::Failed(error);
+                    }
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => thread::sleep(LOOK),
+            }
+            if self.stepped_down.load(Ordering::Acquire) {
+                return Over::SteppedDown;
+            }
+            if let Some(error) = self.failure() {
+                return Over::Failed(error.into());
+            }
+        }
+        Over::Ended
+    }
+
+    fn failure(&self) -> Option<StageError> {
+        [Some(&self.crew), self.node.as_ref()].into_iter().flatten().find_map(|crew| crew.wait(Duration::ZERO).err())
+    }
+
+    /// A life begins: starts the stages of its node.
+    fn begin(&mut self, begun: Begun) -> Result<(), ServerError> {
+        let Some(Later { config, stats, planned, doors, ways, storage, history }) = self.later.take() else {
+            return Ok(());
+        };
+        let Doors { entries, to_servers, to_clients } = doors;
+        let kept = engine::history(&config, &stats, begun.node.tranx.epochs.now());
+        // Nothing has set it: there is one life in an engine.
+        let _ = history.set(kept.clone());
+        let signals = Signals { workers: &planned };
+        let inner = Inner { config: &config, stats: &stats, signals, history: kept, to_servers, to_clients };
+        let stages = inner.node_stages(begun.node, begun.commands, storage, entries, ways);
+        self.node = Some(engine::crew(planned, stages, &stats.counters, stats.started)?);
+        Ok(())
+    }
+}
+
+/// Threads of a member: those that always run, and those of the node.
+struct Plans {
+    always: Vec<Planned>,
+    node: Vec<Planned>,
+}
+
+impl Plans {
+    fn new(config: &ServerConfig) -> Self {
+        let on_disk = config.storage == StorageKind::Disk;
+        let always = [
+            Layout { stage: "network", blocks: false },
+            Layout { stage: "group", blocks: false },
+            Layout { stage: "wal", blocks: config.medium == LogMedium::Disk },
+            Layout { stage: "follow", blocks: on_disk },
+            Layout { stage: "gc", blocks: true },
+        ];
+        let node = [
+            Layout { stage: "read", blocks: on_disk },
+            Layout { stage: "transaction", blocks: false },
+            Layout { stage: "lock", blocks: false },
+            Layout { stage: "ack", blocks: false },
+            Layout { stage: "storage", blocks: on_disk },
+            Layout { stage: "recovery", blocks: false },
+        ];
+        let all = cores();
+        let always = engine::plan(&always, &all, &config.binding);
+        // The node gets cores of its own, or none.
+        let rest = all.get(always.len()..).filter(|rest| rest.len() >= node.len()).unwrap_or_default();
+        let binding = match &config.binding {
+            Binding::Cores(given) => Binding::Cores(given.get(always.len()..).unwrap_or_default().to_vec()),
+            Binding::Auto if !rest.is_empty() => Binding::Auto,
+            Binding::Auto | Binding::Unpinned => Binding::Unpinned,
+        };
+        Self { node: engine::plan(&node, if rest.is_empty() { &all } else { rest }, &binding), always }
+    }
+}
+
+/// Parts from which the stages are made that always run.
+struct Begins<'a> {
+    config: &'a ServerConfig,
+    stats: &'a Arc<ServerStats>,
+    storage: &'a Arc<dyn Storage>,
+    planned: Plans,
+}
+
+impl Begins<'_> {
+    fn start(
+        self,
+        found: Findings<'_>,
+        opened: Opened,
+        identity: Identity,
+    ) -> Result<(MemberEngine, SocketAddr), ServerError> {
+        let Self { config, stats, storage, planned: Plans { always, node } } = self;
+        let counters = &stats.counters;
+        let (signals, of_node) = (Signals { workers: &always }, Signals { workers: &node });
+        let (mut port, doors) = engine::doors(of_node, signals.of("network"), stats, storage, identity);
+        let (to_group, members) = queue("members", MEMBER_EVENTS, signals.of("group"), counters);
+        let (to_members, for_members) = queue("to members", INTERNAL_EVENTS, signals.of("network"), counters);
+        let (records, from_records) = queue("records", INTERNAL_EVENTS, signals.of("group"), counters);
+        let (answers, from_answers) = queue("answers", INTERNAL_EVENTS, signals.of("group"), counters);
+        let (log_events, from_log) = queue("group", INTERNAL_EVENTS, signals.of("group"), counters);
+        let (log_work, from_work) = queue("wal", INTERNAL_EVENTS, signals.of("wal"), counters);
+        let (follow, from_follow) = queue("follow", FOLLOW_EVENTS, signals.of("follow"), counters);
+        let (garbage, from_garbage) = queue("gc", GC_EVENTS, signals.of("gc"), counters);
+        let (internal, from_internal) = queue("internal", INTERNAL_EVENTS, of_node.of("transaction"), counters);
+        port.members = Some(MemberPort { group: to_group, to_members: for_members });
+        let (tell, begun) = channel();
+        let (stepped_down, history) = (Arc::new(AtomicBool::new(false)), Arc::new(OnceLock::new()));
+        let (outline, state, recovered_records) = (opened.log.outline(), opened.log.state(), opened.records);
+        let (recovery, pending) = found.end(&outline);
+        let network = NetworkStage::new(config, port)?;
+        let address = network.address();
+        let sources = group::Sources { members, records: from_records, answers: from_answers, log: from_log };
+        let outlets = group::Outlets {
+            log: log_work.outlet(),
+            tranx: internal.outlet(),
+            to_members: to_members.outlet(),
+            to_servers: doors.to_servers.outlet(),
+            to_clients: doors.to_clients.outlet(),
+        };
+        let me = config.member.unwrap_or_default();
+        let found = (&outline, state);
+        let wal_outlets =
+            member_wal::Outlets { group: log_events.outlet(), follow: follow.outlet(), gc: garbage.outlet() };
+        let stages: Vec<Box<dyn Stage>> = vec![
+            Box::new(network),
+            Box::new(GroupStage::new(me, stats.clone(), found, sources, outlets, stepped_down.clone())),
+            Box::new(MemberWalStage::new(opened.log, pending, stats.clone(), from_work, wal_outlets)),
+            Box::new(FollowStage::new(recovery, storage.clone(), from_follow, tell)),
+            Box::new(GcStage {
+                // Segments of a group go by marks that are in the log, which has none yet.
+                gc: Gc::default(),
+                config: Arc::new(engine::node_config(config)),
+                storage: storage.clone(),
+                history: history.clone(),
+                collector: opened.collector,
+                stats: stats.clone(),
+                source: from_garbage,
+                batch: Vec::new(),
+                check_at_ms: 0,
+            }),
+        ];
+        let ways = NodeWays {
+            internal: (internal, from_internal),
+            log: records.outlet(),
+            gc: None,
+            answers: Some(answers.outlet()),
+        };
+        let crew = engine::crew(always, stages, counters, stats.started)?;
+        let (config, storage) = (config.clone(), storage.clone());
+        let later = Later { config, stats: stats.clone(), planned: node, doors, ways, storage, history };
+        let (later, stats) = (Some(later), stats.clone());
+        Ok((MemberEngine { node: None, crew, begun, later, stepped_down, stats, recovered_records }, address))
+    }
+}

@@ -1,0 +1,85 @@
+//! Events that the stages of a group's member send each other.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+
+use super::event::{ToClient, ToServer};
+use crate::core::group::WriteId;
+use crate::core::{Command, Node, SegmentId, StoreId};
+use crate::log::{Position, SegmentNumber, State};
+use crate::wire::MemberMessage;
+
+/// Event from the network to the stage `group`.
+pub(super) enum FromMembers {
+    /// The stores of the group are known, by the members' numbers: from now on the member takes
+    /// part.
+    Met(BTreeMap<u8, StoreId>),
+    /// Another member has said something.
+    Heard { from: u8, message: MemberMessage },
+}
+
+/// A message to another member, to the network stage.
+pub(super) struct ToMember {
+    pub(super) to: u8,
+    pub(super) message: MemberMessage,
+}
+
+/// Something that the node has said and that speaks of now, to the stage `group`: it leaves when a
+/// round has confirmed the term (decision 0075, G6).
+pub(super) enum Held {
+    ToServer(ToServer),
+    ToClient(ToClient),
+}
+
+/// Event of the log's stage of a member.
+pub(super) enum LogWork {
+    /// Append, and sync: the state, then the entries, of which the first makes all of its index and
+    /// above void.
+    Write { write: WriteId, state: Option<State>, entries: Vec<(Position, Bytes)> },
+    /// Entries up to this one are committed and synced here. If no node runs here, they are to be
+    /// applied.
+    Act { through: u64, applies: bool },
+    /// A life begins: the log goes on in a new segment (G18).
+    Begin,
+    /// A follower lacks entries that are not in memory.
+    Fetch(Fetch),
+}
+
+/// An entry that is not known to be committed.
+pub(super) struct Pending {
+    pub(super) entry: Position,
+    pub(super) segment: SegmentNumber,
+    pub(super) payload: Bytes,
+}
+
+/// A batch whose entries are to be read from the log.
+pub(super) struct Fetch {
+    pub(super) to: u8,
+    pub(super) term: u64,
+    pub(super) committed: u64,
+    pub(super) before: Position,
+    pub(super) wanted: Vec<Position>,
+}
+
+/// Event from the log's stage to the stage `group`.
+pub(super) enum FromLog {
+    /// All writes up to this one are synced.
+    Synced(WriteId),
+    /// Payloads of the first entries of a batch.
+    Fetched { fetch: Fetch, payloads: Vec<Bytes> },
+}
+
+/// Event of the stage `follow`.
+pub(super) enum Follow {
+    /// A committed entry, in the order of the log.
+    Apply { segment: SegmentId, payload: Bytes },
+    /// A life begins: the node is made of what was applied.
+    Begin,
+}
+
+/// The node of a life, which is to be given to its stages.
+pub(super) struct Begun {
+    pub(super) node: Node,
+    pub(super) commands: Vec<Command>,
+}

@@ -1,0 +1,309 @@
+//! Three members with their stages, on logs in memory. The test keeps the clock, and decides who
+//! reaches whom.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, channel};
+
+use super::{GroupStage, Outlets, Sources};
+use crate::core::machine::TranxEvent;
+use crate::core::{
+    ClientId, Incarnation, Key, LogTicket, NodeConfig, Partition, Record, ServerId, StoreId, TranxId, Value, Write,
+};
+use crate::log::{LogOptions, Memory, TranxLog};
+use crate::server::event::{Append, ToClient};
+use crate::server::findings::Findings;
+use crate::server::member_event::{Begun, FromMembers, Held, ToMember};
+use crate::server::stages::follow::FollowStage;
+use crate::server::stages::member_wal::{self, MemberWalStage};
+use crate::server::stats::ServerStats;
+use crate::stage::{Counters, Inlet, Outlet, Signal, Source, Stage, queue};
+use crate::storage::{InMemory, Storage};
+use crate::wire::{MemberMessage, Reply, Response};
+
+const GROUP: ServerId = ServerId(1);
+/// Time that passes in each turn, in milliseconds, and the most turns for anything.
+const TURN_MS: u64 = 10;
+const MOST_TURNS: u64 = 3_000;
+
+fn of<E>(capacity: usize) -> (Inlet<E>, Source<E>) {
+    queue("test", capacity, &Arc::new(Signal::new()), &Counters::new())
+}
+
+fn outlet<E>() -> Outlet<E> {
+    of(100).0.outlet()
+}
+
+fn config() -> NodeConfig {
+    NodeConfig::new(GROUP, Partition::Hash(vec![GROUP]))
+}
+
+fn key() -> Key {
+    Key::new("key").unwrap()
+}
+
+/// A committed write of this number.
+fn record(number: u64) -> Record {
+    let write = Write { key: key(), value: Some(Value::new(number.to_string()).unwrap()) };
+    Record::OnePhase { tranx: TranxId { server: GROUP, number }, writes: vec![write] }
+}
+
+struct Member {
+    group: GroupStage,
+    wal: MemberWalStage,
+    follow: FollowStage,
+    storage: Arc<InMemory>,
+    members: Inlet<FromMembers>,
+    to_members: Source<ToMember>,
+    records: Inlet<Append>,
+    answers: Inlet<Held>,
+    logged: Source<TranxEvent>,
+    to_clients: Source<ToClient>,
+    begun: Receiver<Begun>,
+    stepped_down: Arc<AtomicBool>,
+    /// True once its node has begun.
+    serves: bool,
+    last_ticket: u64,
+}
+
+impl Member {
+    /// Starts a member on a log, as after a crash.
+    fn start(at: usize, medium: &Memory) -> Self {
+        let storage = Arc::new(InMemory::new());
+        let mut found = Findings::new(config(), &*storage);
+        let options = LogOptions { is_member: true, ..LogOptions::new(GROUP.0, 1 << 20) };
+        let opened = TranxLog::read(Arc::new(medium.clone()), &options, &mut found).unwrap();
+        let (outline, state) = (opened.log.outline(), opened.log.state());
+        let (recovery, pending) = found.end(&outline);
+        let stats = Arc::new(ServerStats::new(GROUP, "memory".to_owned(), Counters::new(), u64::MAX));
+        let ((members, from_members), (records, from_records)) = (of(1000), of(1000));
+        let ((answers, from_answers), (log_events, from_log)) = (of(1000), of(1000));
+        let ((log_work, from_work), (follow, from_follow)) = (of(1000), of(1000));
+        let ((tranx, logged), (to_members, for_members)) = (of(1000), of(1000));
+        let ((to_clients, for_clients), (tell, begun)) = (of(1000), channel());
+        let stepped_down = Arc::new(AtomicBool::new(false));
+        let sources = Sources { members: from_members, records: from_records, answers: from_answers, log: from_log };
+        let outlets = Outlets {
+            log: log_work.outlet(),
+            tranx: tranx.outlet(),
+            to_members: to_members.outlet(),
+            to_servers: outlet(),
+            to_clients: to_clients.outlet(),
+        };
+        let number = at as u8 + 1;
+        let group = GroupStage::new(number, stats.clone(), (&outline, state), sources, outlets, stepped_down.clone());
+        let wal_outlets = member_wal::Outlets { group: log_events.outlet(), follow: follow.outlet(), gc: outlet() };
+        let stores = (1..=3).map(|member| (member, StoreId([member; 16]))).collect();
+        members.offer(FromMembers::Met(stores)).map_err(drop).unwrap();
+        Self {
+            group,
+            wal: MemberWalStage::new(opened.log, pending, stats, from_work, wal_outlets),
+            follow: FollowStage::new(recovery, storage.clone(), from_follow, tell),
+            storage,
+            members,
+            to_members: for_members,
+            records,
+            answers,
+            logged,
+            to_clients: for_clients,
+            begun,
+            stepped_down,
+            serves: false,
+            last_ticket: 0,
+        }
+    }
+
+    fn turn(&mut self, now_ms: u64) {
+        if self.stepped_down.load(Ordering::Relaxed) {
+            return;
+        }
+        let ran = self.group.run(now_ms).map(drop);
+        assert!(ran.is_ok() || self.stepped_down.load(Ordering::Relaxed), "{ran:?}");
+        self.wal.run(now_ms).unwrap();
+        self.follow.run(now_ms).unwrap();
+        self.serves |= self.begun.try_recv().is_ok();
+    }
+
+    /// Appends a record of the node.
+    fn append(&mut self, number: u64) {
+        self.last_ticket += 1;
+        let ticket = LogTicket(self.last_ticket);
+        self.records.offer(Append { ticket, record: record(number), durable: true }).map_err(drop).unwrap();
+    }
+
+    /// The last record that the node knows to be durable.
+    fn logged(&self) -> Option<LogTicket> {
+        let mut events = Vec::new();
+        self.logged.take(1000, &mut events);
+        let through = |event| if let TranxEvent::Logged { through } = event { Some(through) } else { None };
+        events.into_iter().filter_map(through).next_back()
+    }
+
+    /// Holds an answer of the node back, as it does with one that speaks of now.
+    fn hold(&self) {
+        let client = ClientId { incarnation: Incarnation(1), number: 1 };
+        let response = Response { id: 1, reply: Reply::Refused(String::new()) };
+        self.answers.offer(Held::ToClient(ToClient { client, response })).map_err(drop).unwrap();
+    }
+
+    fn answers(&self) -> usize {
+        self.to_clients.take(1000, &mut Vec::new())
+    }
+
+    /// Number of the write that its items have.
+    fn applied(&self) -> Option<u64> {
+        self.storage.get(&key()).unwrap().map(|item| item.version.number)
+    }
+}
+
+/// Three members, and who is cut off from the others.
+struct World {
+    media: Vec<Memory>,
+    members: Vec<Member>,
+    cut: BTreeSet<usize>,
+    /// Rounds of leaders do not arrive.
+    loses_rounds: bool,
+    now_ms: u64,
+}
+
+impl World {
+    fn new() -> Self {
+        let media: Vec<Memory> = (0..3).map(|_| Memory::new()).collect();
+        let members = media.iter().enumerate().map(|(at, medium)| Member::start(at, medium)).collect();
+        Self { media, members, cut: BTreeSet::new(), loses_rounds: false, now_ms: 0 }
+    }
+
+    /// Three members of which one leads and serves, with the place of that one.
+    fn led() -> (Self, usize) {
+        let mut world = Self::new();
+        let leader = world.elect();
+        (world, leader)
+    }
+
+    fn elect(&mut self) -> usize {
+        self.until("leader", |world| (0..3).find(|at| world.is_leading(*at)))
+    }
+
+    fn is_leading(&self, at: usize) -> bool {
+        let member = &self.members[at];
+        member.serves && !member.stepped_down.load(Ordering::Relaxed)
+    }
+
+    /// Starts a member again with what its log has.
+    fn restart(&mut self, at: usize) {
+        self.members[at] = Member::start(at, &self.media[at]);
+    }
+
+    fn turn(&mut self) {
+        self.now_ms += TURN_MS;
+        for member in &mut self.members {
+            member.turn(self.now_ms);
+        }
+        for from in 0..3 {
+            let mut messages = Vec::new();
+            self.members[from].to_members.take(1000, &mut messages);
+            for ToMember { to, message } in messages {
+                let to = usize::from(to) - 1;
+                let is_lost = self.loses_rounds && matches!(message, MemberMessage::Round { .. });
+                if !is_lost && !self.cut.contains(&from) && !self.cut.contains(&to) {
+                    let heard = FromMembers::Heard { from: from as u8 + 1, message };
+                    self.members[to].members.offer(heard).map_err(drop).unwrap();
+                }
+            }
+        }
+    }
+
+    fn until<T>(&mut self, what: &str, look: impl Fn(&Self) -> Option<T>) -> T {
+        for _ in 0..MOST_TURNS {
+            if let Some(found) = look(self) {
+                return found;
+            }
+            self.turn();
+        }
+        panic!("still no {what}");
+    }
+
+    fn turns(&mut self, milliseconds: u64) {
+        (0..milliseconds / TURN_MS).for_each(|_| self.turn());
+    }
+}
+
+#[test]
+fn record_is_durable_when_a_majority_has_it() {
+    let (mut world, leader) = World::led();
+    world.members[leader].append(1);
+    world.until("record", |world| world.members[leader].logged().filter(|through| through.0 == 1));
+    world.cut.extend((0..3).filter(|at| *at != leader));
+    world.members[leader].append(2);
+    world.turns(300);
+    assert_eq!(world.members[leader].logged(), None, "only its own log has it");
+    world.cut.remove(&((leader + 1) % 3));
+    world.until("record", |world| world.members[leader].logged().filter(|through| through.0 == 2));
+}
+
+#[test]
+fn answer_that_speaks_of_now_waits_for_a_round() {
+    let (mut world, leader) = World::led();
+    world.members[leader].hold();
+    world.until("answer", |world| Some(()).filter(|()| world.members[leader].answers() == 1));
+    world.loses_rounds = true;
+    world.members[leader].hold();
+    world.turns(400);
+    assert_eq!(world.members[leader].answers(), 0);
+    world.loses_rounds = false;
+    world.until("answer", |world| Some(()).filter(|()| world.members[leader].answers() == 1));
+}
+
+#[test]
+fn followers_apply_what_is_committed_and_nothing_else() {
+    let (mut world, leader) = World::led();
+    world.members[leader].append(1);
+    let applied = |world: &World, number| (0..3).filter(|at| world.members[*at].applied() == Some(number)).count();
+    // The node applies its own writes, and has no storage here.
+    world.until("writes", |world| Some(()).filter(|()| applied(world, 1) == 2));
+    let other = (leader + 1) % 3;
+    world.cut.extend([other, leader]);
+    world.members[leader].append(2);
+    world.turns(300);
+    world.restart(leader);
+    assert_eq!(world.members[leader].applied(), Some(1), "a member that starts does not apply its whole log");
+    assert_eq!(applied(&world, 2), 0);
+}
+
+#[test]
+fn leader_without_contact_steps_down_and_its_last_entries_become_void() {
+    let (mut world, old) = World::led();
+    world.members[old].append(1);
+    world.until("record", |world| world.members[old].logged());
+    world.cut.insert(old);
+    world.members[old].append(2);
+    let new = world.until("leader", |world| (0..3).find(|at| *at != old && world.is_leading(*at)));
+    world.until("end", |world| Some(()).filter(|()| !world.is_leading(old)));
+    world.members[new].append(3);
+    world.until("record", |world| world.members[new].logged());
+    world.restart(old);
+    world.cut.clear();
+    world.until("write", |world| {
+        let applied = world.members[old].applied();
+        assert_ne!(applied, Some(2), "its entry is not committed");
+        applied.filter(|number| *number == 3)
+    });
+}
+
+#[test]
+fn follower_that_was_away_gets_entries_from_the_log() {
+    let (mut world, first) = World::led();
+    let away = (first + 1) % 3;
+    world.cut.insert(away);
+    for number in 1..=50 {
+        world.members[first].append(number);
+        world.until("record", |world| world.members[first].logged());
+    }
+    // The next leader has none of these entries in memory.
+    (0..3).for_each(|at| world.restart(at));
+    let leader = world.elect();
+    assert_ne!(leader, away, "its log is behind");
+    world.cut.clear();
+    world.until("writes", |world| world.members[away].applied().filter(|number| *number == 50));
+}

@@ -1,0 +1,99 @@
+//! Messages that the members of a group send each other, over connections of their own. What they
+//! mean is in `core::group`; here they are as they travel, with the records of the entries.
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+
+use crate::log::Position;
+
+/// Greatest size of the records of the entries in one batch, in bytes, unless it has one entry.
+pub const BATCH_LIMIT_BYTES: usize = 4 << 20;
+
+/// Greatest number of entries in one batch.
+pub const MAX_BATCH_ENTRIES: usize = 1 << 10;
+
+/// A message from one member of a group to another. Any of them may be lost, late or repeated.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum MemberMessage {
+    /// A leader sends entries, or none to show that it leads: [`MemberMessage::Acknowledge`].
+    Batch {
+        /// Term of the leader.
+        term: u64,
+        /// Greatest index that the leader knows to be committed.
+        committed: u64,
+        /// Place in the log before the first entry.
+        before: Position,
+        /// Entries, at most [`MAX_BATCH_ENTRIES`], with at most [`BATCH_LIMIT_BYTES`] of records
+        /// unless there is one.
+        entries: Vec<BatchEntry>,
+    },
+    /// A follower has its log synced up to this entry.
+    Acknowledge {
+        /// Term of the follower.
+        term: u64,
+        /// Last entry of its log that is synced and not void.
+        last: Position,
+        /// True if its log has grown to its limit: transactions that write are to be refused.
+        is_full: bool,
+    },
+    /// A member stands for election: [`MemberMessage::Vote`].
+    Stand {
+        /// Term in which it stands.
+        term: u64,
+        /// Last entry of its log.
+        last: Position,
+    },
+    /// A member has voted, or knows of a later term.
+    Vote {
+        /// Term of the member.
+        term: u64,
+        /// True if this is a vote for the receiver.
+        is_granted: bool,
+    },
+    /// A leader wants its term confirmed: [`MemberMessage::Confirm`].
+    Round {
+        /// Term of the leader.
+        term: u64,
+        /// Number of the round in that term.
+        number: u64,
+    },
+    /// The term was still the latest one when the round arrived.
+    Confirm {
+        /// Term of the leader.
+        term: u64,
+        /// Number of the round.
+        number: u64,
+    },
+    /// A member asks whether it would be elected: [`MemberMessage::Would`].
+    Ask {
+        /// Term in which it would stand.
+        term: u64,
+        /// Last entry of its log.
+        last: Position,
+    },
+    /// Answers whether the receiver would get this member's vote.
+    Would {
+        /// Term of the member.
+        term: u64,
+        /// Term that was asked about.
+        asked: u64,
+        /// True if it would.
+        is_granted: bool,
+    },
+}
+
+/// An entry of a log in a batch. The index of the first is one more than that of the place before.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BatchEntry {
+    /// Term of the leader that made the entry.
+    pub term: u64,
+    /// Records of the entry, each after its length, as in the log.
+    pub payload: Bytes,
+}
+
+/// The size of the records in the place of the records.
+impl std::fmt::Debug for BatchEntry {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "BatchEntry(term {}, {} bytes)", self.term, self.payload.len())
+    }
+}

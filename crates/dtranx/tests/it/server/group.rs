@@ -1,0 +1,179 @@
+//! Tests of groups in this process: who serves, whose store counts, and what
+//! tools do with a member's folder.
+
+use std::collections::BTreeSet;
+use std::fs;
+
+use dtranx::client::{Client, ClientOptions, Error};
+use dtranx::cluster::Cluster;
+use dtranx::core::{KeyRange, ServerId};
+use dtranx::server::{Embedded, Resolver, Server, ServerConfig, verify};
+use tempfile::TempDir;
+
+use crate::limit::Limit;
+use crate::server::free_address;
+
+const GROUP: ServerId = ServerId(1);
+
+struct Members {
+    cluster: Cluster,
+    folder: TempDir,
+    servers: Vec<Option<Server>>,
+}
+
+impl Members {
+    fn new(members: usize) -> Self {
+        let cluster = Cluster::of_group("test", GROUP, (0..members).map(|_| free_address()).collect());
+        Self { cluster, folder: tempfile::tempdir().unwrap(), servers: (0..members).map(|_| None).collect() }
+    }
+
+    fn start(number: usize) -> Self {
+        let mut members = Self::new(number);
+        (0..number).for_each(|at| members.run(at));
+        members
+    }
+
+    fn config(&self, at: usize) -> ServerConfig {
+        let folder = self.folder.path().join(at.to_string());
+        let mut config = ServerConfig::new(self.cluster.clone(), GROUP, &folder);
+        config.member = Some(at as u8 + 1);
+        config.segment_bytes = 16 << 20;
+        config
+    }
+
+    fn run(&mut self, at: usize) {
+        self.servers[at] = Some(Server::start(&self.config(at)).unwrap());
+    }
+
+    fn end(&mut self, at: usize) {
+        self.servers[at] = None;
+    }
+
+    fn client(&self, request_ms: u64) -> Result<Client, Error> {
+        let options = ClientOptions { attempts: 10_000, request_ms, ..ClientOptions::default() };
+        Client::connect(&self.cluster.addresses(GROUP), options)
+    }
+}
+
+fn error(result: Result<Server, dtranx::server::ServerError>) -> String {
+    result.err().unwrap().to_string()
+}
+
+#[test]
+fn group_serves_and_goes_on_without_any_one_of_its_members() {
+    let _limit = Limit::of(300, "leader");
+    let mut members = Members::start(3);
+    let client = members.client(60_000).unwrap();
+    client.put("all", "there").unwrap();
+    for at in 0..3 {
+        members.end(at);
+        client.put(format!("without {at}"), "value").unwrap();
+        assert_eq!(client.get("all").unwrap().as_deref(), Some(&b"there"[..]));
+        members.run(at);
+    }
+    // Each kind of request: snapshots speak of now.
+    let snapshot = client.snapshot().unwrap();
+    client.delete("all").unwrap();
+    assert_eq!(snapshot.scan(&KeyRange::all(), usize::MAX).unwrap().items.len(), 4);
+    assert_eq!(client.scan(&KeyRange::all(), usize::MAX).unwrap().items.len(), 3);
+    assert_eq!(client.status(GROUP).unwrap().anomalies, 0);
+}
+
+#[test]
+fn group_of_five_goes_on_without_two() {
+    let _limit = Limit::of(300, "leader");
+    let mut members = Members::start(5);
+    let client = members.client(60_000).unwrap();
+    for at in 0..4 {
+        client.put("key", format!("value {at}")).unwrap();
+        members.end(at);
+        members.end(at + 1);
+        assert_eq!(client.get("key").unwrap().as_deref(), Some(format!("value {at}").as_bytes()));
+        members.run(at);
+        members.run(at + 1);
+    }
+}
+
+#[test]
+fn one_address_of_a_group_is_enough_for_a_client() {
+    let _limit = Limit::of(300, "leader");
+    let members = Members::start(3);
+    members.client(60_000).unwrap().put("key", "value").unwrap();
+    for address in members.cluster.addresses(GROUP) {
+        let client = Client::connect(&[address], ClientOptions::default()).unwrap();
+        assert_eq!(client.cluster(), &members.cluster);
+        assert_eq!(client.get("key").unwrap().as_deref(), Some(&b"value"[..]));
+    }
+}
+
+#[test]
+fn new_group_serves_once_all_members_have_met() {
+    let _limit = Limit::of(300, "leader");
+    let mut members = Members::new(3);
+    members.run(0);
+    members.run(1);
+    let hasty = ClientOptions { request_ms: 500, ..ClientOptions::default() };
+    let refused = Client::connect(&members.cluster.addresses(GROUP)[..1], hasty).err().unwrap().to_string();
+    assert!(refused.contains("it serves once it has met server 1.3"), "{refused}");
+    members.run(2);
+    members.client(60_000).unwrap().put("key", "value").unwrap();
+}
+
+#[test]
+fn member_with_an_empty_folder_counts_for_nothing() {
+    let _limit = Limit::of(300, "leader");
+    let mut members = Members::start(3);
+    let client = members.client(60_000).unwrap();
+    client.put("key", "value").unwrap();
+    members.end(2);
+    fs::remove_dir_all(members.folder.path().join("2")).unwrap();
+    members.run(2);
+    client.put("key", "of two").unwrap();
+    members.end(1);
+    let alone = members.client(1_000);
+    let refused = alone.and_then(|client| client.put("other", "value")).unwrap_err();
+    assert!(!matches!(refused, Error::Refused(_)), "{refused}");
+    members.run(1);
+    assert_eq!(client.get("key").unwrap().as_deref(), Some(&b"of two"[..]));
+}
+
+#[test]
+fn folder_of_another_member_or_group_is_refused() {
+    let _limit = Limit::of(300, "leader");
+    let mut members = Members::start(3);
+    members.client(60_000).unwrap().put("key", "value").unwrap();
+    (0..3).for_each(|at| members.end(at));
+    let mut config = members.config(0);
+    config.member = Some(2);
+    let refused = error(Server::start(&config));
+    let expected = "member: the data are those of member 1, the configuration says member 2";
+    assert!(refused.contains(expected), "{refused}");
+    let mut config = members.config(0);
+    let five = members.cluster.addresses(GROUP).into_iter().chain([free_address(), free_address()]).collect();
+    config.cluster = Cluster::of_group("test", GROUP, five);
+    let refused = error(Server::start(&config));
+    assert!(refused.contains("members: the groups have so many members: {\"1\": 3}"), "{refused}");
+    let (mut config, address) = (members.config(0), members.cluster.addresses(GROUP)[0]);
+    config.cluster = Cluster::hashed("test", vec![dtranx::cluster::Server { id: GROUP, address }]);
+    config.member = None;
+    let refused = error(Server::start(&config));
+    assert!(refused.contains("member: the data are those of member 1, the configuration says no member"), "{refused}");
+}
+
+#[test]
+fn tools_read_a_members_folder_or_say_why_not() {
+    let _limit = Limit::of(300, "leader");
+    let mut members = Members::start(3);
+    let client = members.client(60_000).unwrap();
+    (0..10).for_each(|number| client.put(format!("key{number}"), "value").unwrap());
+    let config = members.config(0);
+    let embedded = Embedded::start(&config).err().unwrap().to_string();
+    assert!(embedded.contains("member: a store within a program is no member of a group"), "{embedded}");
+    (0..3).for_each(|at| members.end(at));
+    let records = |at| verify(&members.config(at)).map(|found| found.records + found.uncommitted).unwrap();
+    // Two of the three have all that was acknowledged.
+    let counted: Vec<u64> = (0..3).map(records).collect();
+    assert!(counted.iter().filter(|records| **records > 10).count() >= 2, "{counted:?}");
+    let refused = Resolver::open(&config, &[], &BTreeSet::new()).err().unwrap().to_string();
+    assert!(refused.contains("member: what an operator decides"), "{refused}");
+}
