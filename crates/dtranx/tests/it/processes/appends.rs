@@ -1,4 +1,4 @@
-//! Test of lists that clients append to and read in transactions. A checker of isolation judges
+//! Tests of lists that clients append to and read in transactions. A checker of isolation judges
 //! their history.
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -78,7 +78,16 @@ fn work(client: &Client, seed: u64, recorder: &Recorder, over: &AtomicBool) {
 #[test]
 fn torment_list_appends_are_strictly_serializable() {
     let _limit = Limit::of(300, "answer to a transaction");
-    let mut trio = Trio::start("persistent-memory");
+    torment(Trio::start("persistent-memory"));
+}
+
+#[test]
+fn torment_list_appends_to_a_group_are_strictly_serializable() {
+    let _limit = Limit::of(300, "answer to a transaction");
+    torment(Trio::group("persistent-memory"));
+}
+
+fn torment(mut trio: Trio) {
     let recorder = Recorder::default();
     let over = AtomicBool::new(false);
     thread::scope(|scope| {

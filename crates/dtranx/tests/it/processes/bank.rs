@@ -1,4 +1,5 @@
-//! Test of a bank: payments between accounts on three servers never change the sum of the balances.
+//! Tests of a bank: payments between accounts on three servers, or in a group, never change the sum
+//! of the balances.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
@@ -39,7 +40,16 @@ fn pay(client: &Client, worker: u64, from: u64, to: u64, payment: u64) -> Result
 #[test]
 fn torment_bank_keeps_its_money_and_every_acknowledged_payment() {
     let _limit = Limit::of(300, "answer to a payment");
-    let mut trio = Trio::start("disk");
+    torment(Trio::start("disk"));
+}
+
+#[test]
+fn torment_bank_of_a_group_keeps_its_money_and_every_acknowledged_payment() {
+    let _limit = Limit::of(300, "answer to a payment");
+    torment(Trio::group("disk"));
+}
+
+fn torment(mut trio: Trio) {
     let client = trio.client(20_000);
     client
         .transact(|tranx| (0..ACCOUNTS).try_for_each(|at| tranx.put(account(at), EACH.to_be_bytes().to_vec())))

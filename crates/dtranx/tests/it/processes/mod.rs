@@ -5,6 +5,7 @@ mod appends;
 mod backup;
 mod bank;
 pub(crate) mod commands;
+mod group;
 mod history;
 mod proxy;
 mod snapshots;

@@ -1,14 +1,16 @@
 //! [`Trio`]: three server processes, each behind a proxy, and the faults that a test can cause in
-//! them.
+//! them. They are three servers, or the members of a group.
 
-use std::io::{BufRead, BufReader};
-use std::net::SocketAddr;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use dtranx::client::{Client, ClientOptions};
 use dtranx::cluster::HeldPort;
+use dtranx::wire::{Caller, Hello, Welcome, decode, encode, next_frame, preface};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
@@ -22,35 +24,60 @@ pub(crate) struct Trio {
     ports: Vec<HeldPort>,
     proxies: Vec<Proxy>,
     children: Vec<Option<Child>>,
+    is_group: bool,
 }
 
 impl Trio {
     /// Starts the three servers and waits until each listens.
     pub(crate) fn start(medium: &str) -> Self {
+        Self::with(medium, false, |addresses| {
+            let numbered = addresses.iter().enumerate();
+            let server = numbered.map(|(at, address)| format!("{{ id = {}, address = \"{address}\" }}", at + 1));
+            server.collect::<Vec<_>>().join(", ")
+        })
+    }
+
+    /// Starts the three members of a group and waits until each listens.
+    pub(crate) fn group(medium: &str) -> Self {
+        Self::with(medium, true, |addresses| {
+            let members: Vec<_> = addresses.iter().map(|address| format!("\"{address}\"")).collect();
+            format!("{{ id = 1, members = [{}] }}", members.join(", "))
+        })
+    }
+
+    fn with(medium: &str, is_group: bool, servers: impl FnOnce(&[SocketAddr]) -> String) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let ports: Vec<_> = (0..3).map(|_| HeldPort::pick().unwrap()).collect();
         let proxies: Vec<_> = ports.iter().map(|port| Proxy::start(port.address())).collect();
-        let servers: Vec<_> =
-            (0..3).map(|at| format!("{{ id = {}, address = \"{}\" }}", at + 1, proxies[at].address)).collect();
+        let addresses: Vec<_> = proxies.iter().map(|proxy| proxy.address).collect();
         let config = format!(
             "cluster = \"trio\"\nfolder = \"unused\"\nmedium = \"{medium}\"\nservers = [{}]\n\
              [limits]\nsegment_mib = 16\ngc_interval_ms = 50\n[threads]\npinned = false\n",
-            servers.join(", ")
+            servers(&addresses)
         );
         std::fs::write(folder.path().join("trio.toml"), config).unwrap();
-        let mut trio = Self { folder, ports, proxies, children: vec![None, None, None] };
+        let mut trio = Self { folder, ports, proxies, children: vec![None, None, None], is_group };
         (0..3).for_each(|at| trio.run(at));
         trio
     }
 
+    /// Folder of a server's data.
+    pub(crate) fn folder(&self, at: usize) -> PathBuf {
+        self.folder.path().join(at.to_string())
+    }
+
     pub(crate) fn run(&mut self, at: usize) {
+        let number = (at + 1).to_string();
+        let which =
+            if self.is_group { ["--id", "1", "--member", &number].to_vec() } else { ["--id", &number].to_vec() };
         let mut child = Command::new(env!("CARGO_BIN_EXE_dtranx"))
-            .args(["serve", "--until-stdin-closes", "--id", &(at + 1).to_string()])
+            .args(["serve", "--until-stdin-closes"])
+            .args(which)
             .args(["--listen", &self.ports[at].address().to_string()])
             .arg("--config")
             .arg(self.folder.path().join("trio.toml"))
             .arg("--folder")
-            .arg(self.folder.path().join(at.to_string()))
+            .arg(self.folder(at))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -59,6 +86,23 @@ impl Trio {
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
         assert!(line.contains("listens on"), "server {}: {line:?}", at + 1);
         self.children[at] = Some(child);
+    }
+
+    /// The member of the group that serves clients, as soon as there is one.
+    pub(crate) fn leader(&self) -> usize {
+        loop {
+            if let Some(at) = (0..3).find(|at| serves(self.ports[*at].address())) {
+                return at;
+            }
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Waits until a server's process has ended by itself.
+    pub(crate) fn wait(&mut self, at: usize) {
+        if let Some(mut child) = self.children[at].take() {
+            child.wait().unwrap();
+        }
     }
 
     pub(crate) fn kill(&mut self, at: usize) {
@@ -128,6 +172,29 @@ impl Trio {
         let options = ClientOptions { attempts: 10_000, request_ms, ..ClientOptions::default() };
         Client::connect(&self.addresses(), options).unwrap()
     }
+}
+
+/// Returns true if the server at this address welcomes a client.
+fn serves(address: SocketAddr) -> bool {
+    let greet = || -> std::io::Result<Vec<u8>> {
+        let mut stream = TcpStream::connect(address)?;
+        stream.set_read_timeout(Some(Duration::from_secs(2)))?;
+        let mut said = preface().to_vec();
+        let hello = Hello { cluster: String::new(), map: None, to: None, from: Caller::Client(None), nonce: [7; 16] };
+        encode(&hello, &mut said).unwrap();
+        stream.write_all(&said)?;
+        let (mut heard, mut chunk) = (Vec::new(), [0; 4096]);
+        loop {
+            if let Some((payload, _)) = heard.get(preface().len()..).and_then(|rest| next_frame(rest).unwrap()) {
+                return Ok(payload.to_vec());
+            }
+            match stream.read(&mut chunk)? {
+                0 => return Err(std::io::ErrorKind::UnexpectedEof.into()),
+                bytes => heard.extend_from_slice(&chunk[..bytes]),
+            }
+        }
+    };
+    greet().is_ok_and(|payload| matches!(decode(&payload).unwrap(), Welcome::Client { .. }))
 }
 
 impl Drop for Trio {
