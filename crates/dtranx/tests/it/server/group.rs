@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 
-use dtranx::client::{Client, ClientOptions, Error};
+use dtranx::client::{Client, ClientOptions, Error, Snapshot};
 use dtranx::cluster::Cluster;
 use dtranx::core::{KeyRange, ServerId};
 use dtranx::server::{Embedded, Resolver, Server, ServerConfig, verify};
@@ -55,6 +55,27 @@ impl Members {
     }
 }
 
+/// Carries out a read, or a write that may be made twice. What was under way when its leader ended
+/// is unknown, and is done again.
+fn until_known<T>(mut ask: impl FnMut() -> Result<T, Error>) -> T {
+    loop {
+        match ask() {
+            Ok(done) => return done,
+            Err(Error::Unknown(_) | Error::Unavailable { .. }) => {}
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+fn get(client: &Client, key: &str) -> Option<String> {
+    let found = until_known(|| client.get(key.to_owned()));
+    found.map(|value| String::from_utf8(value.to_vec()).unwrap())
+}
+
+fn put(client: &Client, key: &str, value: &str) {
+    until_known(|| client.put(key.to_owned(), value.to_owned()));
+}
+
 fn error(result: Result<Server, dtranx::server::ServerError>) -> String {
     result.err().unwrap().to_string()
 }
@@ -64,19 +85,26 @@ fn group_serves_and_goes_on_without_any_one_of_its_members() {
     let _limit = Limit::of(300, "leader");
     let mut members = Members::start(3);
     let client = members.client(60_000).unwrap();
-    client.put("all", "there").unwrap();
+    put(&client, "all", "there");
     for at in 0..3 {
         members.end(at);
-        client.put(format!("without {at}"), "value").unwrap();
-        assert_eq!(client.get("all").unwrap().as_deref(), Some(&b"there"[..]));
+        put(&client, &format!("without {at}"), "value");
+        assert_eq!(get(&client, "all").as_deref(), Some("there"));
         members.run(at);
     }
     // Each kind of request: snapshots speak of now.
-    let snapshot = client.snapshot().unwrap();
-    client.delete("all").unwrap();
-    assert_eq!(snapshot.scan(&KeyRange::all(), usize::MAX).unwrap().items.len(), 4);
-    assert_eq!(client.scan(&KeyRange::all(), usize::MAX).unwrap().items.len(), 3);
-    assert_eq!(client.status(GROUP).unwrap().anomalies, 0);
+    let counted = |snapshot: &Snapshot| Ok(snapshot.scan(&KeyRange::all(), usize::MAX)?.items.len());
+    let before = || {
+        client.read(|snapshot| {
+            let before = counted(snapshot)?;
+            until_known(|| client.delete("all"));
+            assert_eq!(counted(snapshot)?, before);
+            Ok(before)
+        })
+    };
+    assert!((3..=4).contains(&until_known(before)));
+    assert_eq!(until_known(|| client.read(counted)), 3);
+    assert_eq!(until_known(|| client.status(GROUP)).anomalies, 0);
 }
 
 #[test]
@@ -85,10 +113,10 @@ fn group_of_five_goes_on_without_two() {
     let mut members = Members::start(5);
     let client = members.client(60_000).unwrap();
     for at in 0..4 {
-        client.put("key", format!("value {at}")).unwrap();
+        put(&client, "key", &format!("value {at}"));
         members.end(at);
         members.end(at + 1);
-        assert_eq!(client.get("key").unwrap().as_deref(), Some(format!("value {at}").as_bytes()));
+        assert_eq!(get(&client, "key"), Some(format!("value {at}")));
         members.run(at);
         members.run(at + 1);
     }
@@ -98,11 +126,11 @@ fn group_of_five_goes_on_without_two() {
 fn one_address_of_a_group_is_enough_for_a_client() {
     let _limit = Limit::of(300, "leader");
     let members = Members::start(3);
-    members.client(60_000).unwrap().put("key", "value").unwrap();
+    put(&members.client(60_000).unwrap(), "key", "value");
     for address in members.cluster.addresses(GROUP) {
         let client = Client::connect(&[address], ClientOptions::default()).unwrap();
         assert_eq!(client.cluster(), &members.cluster);
-        assert_eq!(client.get("key").unwrap().as_deref(), Some(&b"value"[..]));
+        assert_eq!(get(&client, "key").as_deref(), Some("value"));
     }
 }
 
@@ -116,7 +144,7 @@ fn new_group_serves_once_all_members_have_met() {
     let refused = Client::connect(&members.cluster.addresses(GROUP)[..1], hasty).err().unwrap().to_string();
     assert!(refused.contains("it serves once it has met server 1.3"), "{refused}");
     members.run(2);
-    members.client(60_000).unwrap().put("key", "value").unwrap();
+    put(&members.client(60_000).unwrap(), "key", "value");
 }
 
 #[test]
@@ -124,24 +152,24 @@ fn member_with_an_empty_folder_counts_for_nothing() {
     let _limit = Limit::of(300, "leader");
     let mut members = Members::start(3);
     let client = members.client(60_000).unwrap();
-    client.put("key", "value").unwrap();
+    put(&client, "key", "value");
     members.end(2);
     fs::remove_dir_all(members.folder.path().join("2")).unwrap();
     members.run(2);
-    client.put("key", "of two").unwrap();
+    put(&client, "key", "of two");
     members.end(1);
     let alone = members.client(1_000);
     let refused = alone.and_then(|client| client.put("other", "value")).unwrap_err();
     assert!(!matches!(refused, Error::Refused(_)), "{refused}");
     members.run(1);
-    assert_eq!(client.get("key").unwrap().as_deref(), Some(&b"of two"[..]));
+    assert_eq!(get(&client, "key").as_deref(), Some("of two"));
 }
 
 #[test]
 fn folder_of_another_member_or_group_is_refused() {
     let _limit = Limit::of(300, "leader");
     let mut members = Members::start(3);
-    members.client(60_000).unwrap().put("key", "value").unwrap();
+    put(&members.client(60_000).unwrap(), "key", "value");
     (0..3).for_each(|at| members.end(at));
     let mut config = members.config(0);
     config.member = Some(2);
@@ -165,7 +193,7 @@ fn tools_read_a_members_folder_or_say_why_not() {
     let _limit = Limit::of(300, "leader");
     let mut members = Members::start(3);
     let client = members.client(60_000).unwrap();
-    (0..10).for_each(|number| client.put(format!("key{number}"), "value").unwrap());
+    (0..10).for_each(|number| put(&client, &format!("key{number}"), "value"));
     let config = members.config(0);
     let embedded = Embedded::start(&config).err().unwrap().to_string();
     assert!(embedded.contains("member: a store within a program is no member of a group"), "{embedded}");

@@ -1,8 +1,8 @@
 //! The stage of a group's member: its machine (`core::group`), and around it what the machine does
 //! not have: timers, the records of entries, and what waits for a round.
 //!
-//! - `timers`: durations. `entries`: records of the node become entries. `batches`: which entries go
-//!   to which follower. `answers`: what waits for a round. `translate`: messages as they travel.
+//! - `timers`: durations. `entries`: records of the node become entries. `batches`: which entries
+//!   go to which follower. `answers`: what waits for a round. `translate`: messages as they travel.
 //!
 //! The log is written by the stage `wal`, which may wait for a disk; nothing here does, so that a
 //! busy disk is no silence. A leader that steps down ends the engine, which is started again as if
