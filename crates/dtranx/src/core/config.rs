@@ -59,6 +59,8 @@ pub struct NodeConfig {
     pub snapshot_attempts: u32,
     /// Greatest number of clients that wait for a snapshot.
     pub max_snapshots: usize,
+    /// Number of requests that earlier lives have committed, and that are remembered.
+    pub max_past_requests: usize,
     /// Number of requests of one client that are remembered, with their answers.
     pub client_window: usize,
     /// Greatest number of connected clients.
@@ -102,6 +104,7 @@ impl NodeConfig {
             snapshot_hold_ms: 100,
             snapshot_attempts: 10,
             max_snapshots: 1 << 14,
+            max_past_requests: 1 << 16,
             client_window: 64,
             max_clients: 1 << 12,
             #[cfg(test)]

@@ -121,8 +121,8 @@ pub enum Input {
         /// Summary of the segment. The log has reported one for every record that it appended.
         summary: SegmentSummary,
     },
-    /// Time to look for segments that are no longer needed. Ignored while the last look is still
-    /// under way.
+    /// Time to look for segments that are no longer needed: the low-water marks are logged, and
+    /// the segments go that they make superfluous. Ignored while the last look is still under way.
     CollectGarbage,
     /// The storage has carried out [`Command::PersistStorage`].
     StoragePersisted,

@@ -95,6 +95,12 @@ pub(crate) enum Flaw {
     ValidationBeforeReserved,
     /// A coordinator says of numbers that it has not given that their transactions are aborted.
     AnswersForLaterLives,
+    /// A life says of any request that it does not know that it is not committed, whichever life it
+    /// was made to.
+    NotFoundOfLaterLives,
+    /// A life says of any request that it does not know that it is not committed, however far back
+    /// it knows commits.
+    NotFoundOfForgotten,
     /// Younger transactions wait for older ones as long as older ones for younger.
     YoungerNeverGivesWay,
     /// A request for locks goes on waiting when its transaction is aborted.

@@ -3,7 +3,9 @@
 //!
 //! A segment may go once each coordinator's low-water mark has reached the largest number that the
 //! segment refers to. Only a prefix of the segments goes: a `Ready` must not outlive its outcome.
-//! 1. Find the prefix, by the marks as they are now; everything in it is applied.
+//! The marks are those of a `Marks` record in the log that is durable, and applied with everything
+//! before it (`marks`).
+//! 1. Find the prefix, by these marks; everything in it is applied.
 //! 2. Let the storage persist what it applied.
 //! 3. Write these marks, and the reserved numbers, into the GC log.
 //! 4. Remove the segments.

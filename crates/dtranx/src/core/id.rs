@@ -89,6 +89,16 @@ pub struct ClientId {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct MessageId(pub u64);
 
+/// Name of a client's request to commit, which is the same when the request is sent again. At most
+/// one transaction is committed for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct RequestId {
+    /// Name of the client's connection, with the life of the server that gave it.
+    pub client: ClientId,
+    /// The client's number of the request.
+    pub message: MessageId,
+}
+
 /// A span of the cluster's life, between two snapshots. Every committed transaction takes place in
 /// one: the largest that any participant was in when it accepted its part. A snapshot is the end of
 /// an epoch: all transactions of it and of those before. The servers count epochs together, and end

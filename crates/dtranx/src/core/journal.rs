@@ -7,8 +7,9 @@ use super::{
     config::NodeConfig,
     epochs::Epochs,
     event::Command,
-    id::{Epoch, LogTicket, ServerId, TranxId},
+    id::{Epoch, LogTicket, RequestId, ServerId, TranxId},
     machine::{Event, Outbox},
+    marks::Marks,
     message::Message,
     record::Record,
     standing::Standing,
@@ -32,6 +33,8 @@ pub(crate) enum Wait {
     Promise(TranxId),
     /// Epochs up to this one may be entered.
     Epochs(Epoch),
+    /// The garbage collection goes by the marks.
+    Marks,
 }
 
 /// The end of the log.
@@ -39,6 +42,7 @@ pub(crate) enum Wait {
 pub(crate) struct Journal {
     last: LogTicket,
     waits: BTreeMap<LogTicket, Wait>,
+    pub(crate) marks: Marks,
 }
 
 /// Calls between a server's own coordinator and participant, instead of messages.
@@ -47,7 +51,7 @@ pub(crate) enum Local {
     /// A message of this server to itself, handled as if it had come from another server.
     Message(Message),
     /// To the participant: this server holds all keys of the transaction.
-    OnePhase { tranx: TranxId, part: Transaction, standing: Standing },
+    OnePhase { tranx: TranxId, request: RequestId, part: Transaction, standing: Standing },
 }
 
 /// State that coordinator and participant share while they handle an event.

@@ -158,8 +158,8 @@ pub(crate) enum RecoveryEvent {
 /// Event of the garbage collection.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum GcEvent {
-    /// From the transaction service: the current low-water marks. Ignored while a collection is
-    /// under way.
+    /// From the transaction service: the low-water marks of a record that is durable, with what was
+    /// reserved before it. Ignored while a collection is under way.
     Collect(GcRecord),
     /// From the log: see [`super::Input`].
     Sealed { segment: SegmentId, summary: SegmentSummary },

@@ -21,7 +21,8 @@
 //! - [`recovery`]: a node from a log, before anything runs; `recovery_service`: inquiries about
 //!   what other servers know, while everything runs; [`resolve`]: what an operator may decide when
 //!   no server knows the outcome.
-//! - `gc`: which segments of the log may go.
+//! - `marks`: low-water marks in the log; `gc`: which segments of the log may go by them.
+//! - `past_requests`: what became of requests that were made to earlier lives.
 //! - [`node`]: these together, for one server.
 //! - `group`: the machine of a member of a group.
 
@@ -42,10 +43,12 @@ pub mod item;
 mod journal;
 pub(crate) mod lock;
 pub(crate) mod machine;
+mod marks;
 pub mod message;
 pub mod node;
 mod participant;
 pub mod partition;
+pub mod past_requests;
 pub mod range;
 pub mod record;
 pub mod recovery;
@@ -61,12 +64,14 @@ mod wanted;
 pub use config::NodeConfig;
 pub use event::{CheckAnswer, Command, CommitAnswer, Input, SnapshotAnswer};
 pub use id::{
-    ClientId, Epoch, Incarnation, LogTicket, MessageId, SegmentId, ServerId, StoreId, TranxId, ValidationId, WorkId,
+    ClientId, Epoch, Incarnation, LogTicket, MessageId, RequestId, SegmentId, ServerId, StoreId, TranxId, ValidationId,
+    WorkId,
 };
 pub use item::{Current, Item, Key, LimitError, Value};
 pub use message::{Message, Outcome, Settlement, SnapshotMessage, Vote};
 pub use node::{Node, NodeStatus};
 pub use partition::Partition;
+pub use past_requests::Fate;
 pub use range::KeyRange;
 pub use record::{GcRecord, Record, SegmentSummary};
 pub use recovery::Recovery;

@@ -9,9 +9,10 @@ use super::{
     config::NodeConfig,
     event::{Command, Input},
     gc::Gc,
-    id::Incarnation,
+    id::{Incarnation, RequestId},
     lock::LockService,
     machine::{Event, GcEvent, Outbox, TranxEvent, Turn},
+    past_requests::Fate,
     recovery_service::RecoveryService,
     tranx_service::TranxService,
 };
@@ -144,6 +145,14 @@ impl Node {
     /// names with this incarnation.
     pub fn incarnation(&self) -> Option<Incarnation> {
         self.tranx.coordinator.incarnation()
+    }
+
+    /// What became of a request that was made to an earlier life. `above`: a number of this
+    /// server's transactions that the client had heard of before it sent the request for the first
+    /// time, in an answer or as a version; 0 if it had heard of none. The later that is, the less
+    /// has to be known to deny the request.
+    pub fn fate(&self, request: RequestId, above: u64) -> Fate {
+        self.tranx.coordinator.fate(&self.config, request, above)
     }
 
     /// The configuration that the node was made with.

@@ -9,6 +9,7 @@
 //! | `Commit` | coordinator | committed; a `Ready` of the same server goes with it |
 //! | `Outcome` | participant | the outcome of another coordinator's transaction, or a promise to a peer |
 //! | `Epochs` | every server | this server may have been in these epochs |
+//! | `Marks` | every server | what is complete: whoever has applied the log up to here needs nothing of that any more |
 //!
 //! No record says that a coordinator prepares or aborts: what it has reserved and not committed is
 //! aborted.
@@ -18,7 +19,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    id::{Epoch, ServerId, TranxId},
+    id::{Epoch, RequestId, ServerId, TranxId},
     item::Key,
     message::Outcome,
     range::KeyRange,
@@ -39,6 +40,8 @@ pub enum Record {
         tranx: TranxId,
         /// Writes of the transaction: at least one.
         writes: Vec<Write>,
+        /// Request of the client that is committed by it.
+        request: RequestId,
     },
     /// This server has locked and checked its part of a transaction. After a restart it takes all
     /// these locks again, the shared ones too: another transaction that changes what was read must
@@ -64,6 +67,8 @@ pub enum Record {
         participants: Vec<ServerId>,
         /// Epoch in which the transaction takes place.
         epoch: Epoch,
+        /// Request of the client that is committed by it.
+        request: RequestId,
     },
     /// This server, a participant, knows the outcome of a transaction of another coordinator: it
     /// has received it, or, for `Abort`, it has promised a peer in doubt that it will never vote
@@ -79,13 +84,19 @@ pub enum Record {
         /// The last epoch of the block.
         through: Epoch,
     },
+    /// Transactions up to these marks are complete, and their records are before this one. Segments
+    /// of the log are removed by the marks in it alone.
+    Marks {
+        /// Each server's low-water mark, this one's among them, in the order of the servers.
+        low_water: Vec<(ServerId, u64)>,
+    },
 }
 
 impl Record {
     /// Transaction of the record, if it is about one.
     pub const fn tranx(&self) -> Option<TranxId> {
         match self {
-            Self::Reserve { .. } | Self::Epochs { .. } => None,
+            Self::Reserve { .. } | Self::Epochs { .. } | Self::Marks { .. } => None,
             Self::OnePhase { tranx, .. }
             | Self::Ready { tranx, .. }
             | Self::Commit { tranx, .. }

@@ -13,6 +13,10 @@
 //! 5. Numbers that are reserved and not committed are aborted. New ones are reserved before any is
 //!    used.
 //!
+//! Marks in the log count like those of the GC record: what is complete by them is forgotten, so
+//! that a recovery which goes on reading for long, as that of a follower in a group does, keeps
+//! what is under way and no more.
+//!
 //! A new incarnation begins a new segment of the log: every segment that is read here is sealed.
 
 use std::collections::BTreeMap;
@@ -33,6 +37,7 @@ use crate::core::{
     message::Outcome,
     node::Node,
     participant::Participant,
+    past_requests::PastRequests,
     range::KeyRange,
     record::{GcRecord, Record, SegmentSummary},
     recovery_service::RecoveryService,
@@ -55,6 +60,7 @@ pub struct Recovery {
     epochs_through: Epoch,
     commits: BTreeMap<u64, (Vec<ServerId>, Epoch)>,
     outcomes: BTreeMap<TranxId, Outcome>,
+    past: PastRequests,
 }
 
 #[derive(Debug)]
@@ -69,8 +75,11 @@ impl Recovery {
     /// Step 1. `gc` is `None` if there is no GC record yet.
     pub fn new(config: NodeConfig, gc: Option<GcRecord>) -> Self {
         let gc = gc.unwrap_or_default();
+        let low_water: BTreeMap<ServerId, u64> = gc.low_water.into_iter().collect();
         Self {
-            low_water: gc.low_water.into_iter().collect(),
+            // Commits up to this mark may be in segments that are removed.
+            past: PastRequests::above(low_water.get(&config.me).copied().unwrap_or(0)),
+            low_water,
             reserved: gc.reserved_through,
             epochs_through: gc.epochs_through,
             largest: 0,
@@ -104,12 +113,16 @@ impl Recovery {
                 self.epochs_through = self.epochs_through.max(through);
                 None
             }
-            Record::OnePhase { tranx, writes } => Some((tranx, writes)),
+            Record::OnePhase { tranx, writes, request } => {
+                self.past.committed(&self.config, tranx.number, request);
+                Some((tranx, writes))
+            }
             Record::Ready { tranx, participants, shared, ranges, writes } => {
                 self.ready.insert(tranx, Ready { participants, shared, ranges, writes });
                 None
             }
-            Record::Commit { tranx, participants, epoch } => {
+            Record::Commit { tranx, participants, epoch, request } => {
+                self.past.committed(&self.config, tranx.number, request);
                 self.commits.insert(tranx.number, (participants, epoch));
                 self.ready.remove(&tranx).map(|ready| (tranx, ready.writes))
             }
@@ -118,6 +131,32 @@ impl Recovery {
                 let ready = self.ready.remove(&tranx).filter(|_| outcome.is_commit());
                 ready.map(|ready| (tranx, ready.writes))
             }
+            Record::Marks { low_water } => {
+                low_water.into_iter().for_each(|(server, number)| self.forget(TranxId { server, number }));
+                None
+            }
+        }
+    }
+
+    /// What the GC log says once the segments are removed that the marks make superfluous. Right
+    /// behind a `Marks` record, everything that they call complete is applied.
+    pub fn marks(&self) -> GcRecord {
+        GcRecord {
+            reserved_through: self.reserved,
+            low_water: self.low_water.iter().map(|(server, number)| (*server, *number)).collect(),
+            epochs_through: self.epochs_through,
+        }
+    }
+
+    /// Forgets what of a server's transactions is complete: all up to this one. What is `Ready`
+    /// among it was aborted.
+    fn forget(&mut self, through: TranxId) {
+        let mark = self.low_water.entry(through.server).or_default();
+        *mark = through.number.max(*mark);
+        forget_through(&mut self.ready, through);
+        forget_through(&mut self.outcomes, through);
+        if through.server == self.config.me {
+            self.commits = self.commits.split_off(&through.number.saturating_add(1));
         }
     }
 
@@ -182,7 +221,7 @@ impl Recovery {
         let mut epochs = Epochs::restored(&self.config, if reused { Epoch(0) } else { self.epochs_through });
         let (locks, recovery) = self.restore_doubts(&mut participant, &mut epochs);
         let reserved = if self.config.has(Flaw::NumbersReused) { self.largest } else { self.reserved };
-        let mut coordinator = Coordinator::new(reserved);
+        let mut coordinator = Coordinator::new(reserved, std::mem::take(&mut self.past));
         let acks = self.restore_commits(&mut coordinator);
         let mut gc = Gc::default();
         for (segment, summary) in self.segments {
@@ -238,5 +277,14 @@ impl Recovery {
             }
         }
         acks
+    }
+}
+
+/// Removes a server's transactions up to and with this one.
+fn forget_through<V>(transactions: &mut BTreeMap<TranxId, V>, through: TranxId) {
+    let all = TranxId { number: 0, ..through }..=through;
+    let complete: Vec<TranxId> = transactions.range(all).map(|(tranx, _)| *tranx).collect();
+    for tranx in &complete {
+        transactions.remove(tranx);
     }
 }

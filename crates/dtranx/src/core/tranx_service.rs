@@ -5,12 +5,13 @@ use std::collections::VecDeque;
 
 use super::{
     complete::Complete,
-    coordinator::{Coordinator, RequestId},
+    coordinator::Coordinator,
     epochs::Epochs,
     event::Command,
-    id::{ServerId, WorkId},
+    id::{RequestId, ServerId, WorkId},
     journal::{Context, Journal, Local, Wait},
     machine::{Event, GcEvent, LockEvent, TranxEvent, Turn},
+    marks::Look,
     message::Message,
     participant::Participant,
     record::GcRecord,
@@ -93,7 +94,9 @@ impl TranxService {
             let Some(message) = ctx.local.pop_front() else { break };
             match message {
                 Local::Message(message) => receive(coordinator, participant, &mut ctx, config.me, message),
-                Local::OnePhase { tranx, part, standing } => participant.one_phase(&mut ctx, tranx, part, standing),
+                Local::OnePhase { tranx, request, part, standing } => {
+                    participant.one_phase(&mut ctx, tranx, request, part, standing);
+                }
             }
         }
         participant.reclaim(&mut ctx);
@@ -147,6 +150,10 @@ fn logged(coordinator: &mut Coordinator, participant: &mut Participant, ctx: &mu
         Wait::Commit(tranx) => coordinator.commit_logged(ctx, tranx),
         Wait::Outcome(tranx) => participant.outcome_logged(ctx, tranx),
         Wait::Promise(tranx) => participant.promise_logged(ctx, tranx),
+        Wait::Marks => {
+            let marks = ctx.journal.marks.logged();
+            marks.into_iter().for_each(|marks| ctx.event(Event::Gc(GcEvent::Collect(marks))));
+        }
         Wait::Epochs(through) => {
             ctx.epochs.reserve_logged(through);
             snapshot::raised(ctx);
@@ -156,7 +163,8 @@ fn logged(coordinator: &mut Coordinator, participant: &mut Participant, ctx: &mu
     }
 }
 
-/// Announces what is complete to all servers, and all low-water marks to the garbage collection.
+/// Announces what is complete to all servers, and has all low-water marks logged for the garbage
+/// collection.
 fn collect_garbage(coordinator: &Coordinator, participant: &mut Participant, ctx: &mut Context<'_>) {
     let (me, complete) = (ctx.config.me, coordinator.complete());
     participant.completed(ctx, me, &complete);
@@ -166,5 +174,9 @@ fn collect_garbage(coordinator: &Coordinator, participant: &mut Participant, ctx
     let low_water = ctx.config.servers.iter().map(|server| (*server, participant.low_water(*server))).collect();
     let epochs_through = ctx.epochs.reserved();
     let record = GcRecord { reserved_through: coordinator.reserved(), low_water, epochs_through };
-    ctx.event(Event::Gc(GcEvent::Collect(record)));
+    match ctx.journal.marks.look(record) {
+        Look::Log(record) => ctx.log(record, false, Some(Wait::Marks)),
+        Look::Collect(marks) => ctx.event(Event::Gc(GcEvent::Collect(marks))),
+        Look::Wait => {}
+    }
 }

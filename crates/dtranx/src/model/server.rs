@@ -28,6 +28,8 @@ pub(crate) struct Server {
     pub(crate) durable: usize,
     pub(super) removed: usize,
     tickets_from: usize,
+    /// Number of records whose segments the node knows to be sealed.
+    sealed: usize,
     pub(super) gc_record: Option<GcRecord>,
     pub(crate) items: BTreeMap<Key, Item>,
     pub(super) persisted: BTreeMap<Key, Item>,
@@ -60,6 +62,7 @@ impl Server {
             durable: 0,
             removed: 0,
             tickets_from: 0,
+            sealed: 0,
             gc_record: None,
             items: BTreeMap::new(),
             persisted: BTreeMap::new(),
@@ -73,6 +76,7 @@ impl Server {
     pub(crate) fn start(&mut self, plan: &Plan, out: &mut Vec<Command>, applied: &mut Vec<(TranxId, Vec<Write>)>) {
         let recovery = self.replay(plan, self.log.len(), applied);
         self.tickets_from = self.log.len();
+        self.sealed = self.log.len();
         let mut commands = Vec::new();
         let node = recovery.finish(self.now_ms, &mut commands);
         self.history.from = node.tranx.epochs.now();
@@ -94,8 +98,13 @@ impl Server {
 
     /// The log, read into a recovery that is not finished.
     pub(crate) fn read(&self, plan: &Plan) -> Recovery {
+        self.read_first(plan, self.log.len())
+    }
+
+    /// The first `through` records of the log, read into a recovery.
+    pub(super) fn read_first(&self, plan: &Plan, through: usize) -> Recovery {
         let mut recovery = Recovery::new(plan.config(self.id), self.gc_record.clone());
-        for (at, record) in self.log.clone().into_iter().enumerate().skip(self.removed) {
+        for (at, record) in self.log[..through].iter().cloned().enumerate().skip(self.removed) {
             drop(recovery.record(SegmentId(at as u64), record));
         }
         recovery
@@ -173,13 +182,32 @@ impl Server {
     /// Makes all log records durable.
     pub(crate) fn flush(&mut self, out: &mut Vec<Command>, applied: &mut Vec<(TranxId, Vec<Write>)>) {
         self.durable = self.log.len();
-        self.report(self.durable, out, applied);
+        self.report(self.durable, 0, out, applied);
     }
 
-    /// Tells the node that the first `through` records of the log are durable.
-    pub(super) fn report(&mut self, through: usize, out: &mut Vec<Command>, applied: &mut Vec<(TranxId, Vec<Write>)>) {
-        let through = LogTicket((through - self.tickets_from) as u64);
+    /// Tells the node that the first `through` records of the log are durable, of which `others`
+    /// came since its start and are not its own.
+    pub(super) fn report(
+        &mut self,
+        through: usize,
+        others: usize,
+        out: &mut Vec<Command>,
+        applied: &mut Vec<(TranxId, Vec<Write>)>,
+    ) {
+        for at in self.sealed..through {
+            let summary = self.summary(at);
+            self.on(Input::SegmentSealed { segment: SegmentId(at as u64), summary }, out, applied);
+        }
+        self.sealed = self.sealed.max(through);
+        let through = LogTicket((through - self.tickets_from - others) as u64);
         self.on(Input::Logged { through }, out, applied);
+    }
+
+    /// Summary of a record, which is a segment.
+    pub(super) fn summary(&self, at: usize) -> SegmentSummary {
+        let mut summary = SegmentSummary::default();
+        summary.note(&self.log[at]);
+        summary
     }
 
     /// Carries out the next command of the garbage collection.
@@ -262,13 +290,7 @@ impl Server {
     fn carry_out(&mut self, commands: Vec<Command>, out: &mut Vec<Command>, applied: &mut Vec<(TranxId, Vec<Write>)>) {
         for command in commands {
             match command {
-                Command::Log { record, .. } => {
-                    let mut summary = SegmentSummary::default();
-                    summary.note(&record);
-                    self.log.push(record);
-                    let segment = SegmentId(self.log.len() as u64 - 1);
-                    self.on(Input::SegmentSealed { segment, summary }, out, applied);
-                }
+                Command::Log { record, .. } => self.log.push(record),
                 Command::Check { .. } | Command::Apply { .. } if self.slow_storage => self.asked.push(command),
                 Command::Check { .. } | Command::Apply { .. } => {
                     if let Some(answer) = self.store(command, applied) {

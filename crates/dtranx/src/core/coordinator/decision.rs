@@ -20,9 +20,9 @@ impl Coordinator {
         self.vote_timers.remove(&(ask_at_ms, tranx.number));
         if kind == Kind::Prepare {
             running.phase = Phase::Logging(epoch);
-            let participants = running.participants.clone();
+            let (participants, request) = (running.participants.clone(), running.request);
             reserve(ctx, epoch);
-            ctx.log(Record::Commit { tranx, participants, epoch }, true, Some(Wait::Commit(tranx)));
+            ctx.log(Record::Commit { tranx, participants, epoch, request }, true, Some(Wait::Commit(tranx)));
             if ctx.config.has(Flaw::AnswerBeforeDurable) {
                 self.commit_logged(ctx, tranx);
             }

@@ -30,11 +30,13 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use super::{
     clients::Clients,
     complete::Complete,
+    config::NodeConfig,
     event::{Command, CommitAnswer, SnapshotAnswer},
-    id::{ClientId, Epoch, Incarnation, MessageId, ServerId},
+    id::{ClientId, Epoch, Incarnation, MessageId, RequestId, ServerId},
     item::Current,
     journal::{Context, Wait},
     message::SnapshotMessage,
+    past_requests::{Fate, PastRequests},
     record::Record,
     refusal::Refusal,
     snapshot::{Snapshots, asked, reserve},
@@ -47,6 +49,8 @@ use validation::Validations;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Coordinator {
     clients: Clients,
+    /// The requests that earlier lives have committed.
+    past: PastRequests,
     incarnation: Incarnation,
     /// The next number to give.
     next: u64,
@@ -66,14 +70,6 @@ pub(crate) struct Coordinator {
     snapshots: Snapshots,
     /// Answers that are held back, because not every server is known to be in their epoch.
     held: VecDeque<Held>,
-}
-
-/// A request of a client to commit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct RequestId {
-    pub(crate) client: ClientId,
-    /// The client's number of the request.
-    pub(crate) message: MessageId,
 }
 
 /// An answer that is held back.
@@ -131,11 +127,12 @@ enum Kind {
 }
 
 impl Coordinator {
-    /// A coordinator whose numbers up to `reserved` may have been used. It gives none before it has
-    /// reserved others.
-    pub(crate) fn new(reserved: u64) -> Self {
+    /// A coordinator whose numbers up to `reserved` may have been used, with the requests that it
+    /// has committed by these. It gives none before it has reserved others.
+    pub(crate) fn new(reserved: u64, past: PastRequests) -> Self {
         Self {
             clients: Clients::default(),
+            past,
             incarnation: Incarnation(reserved + 1),
             next: reserved + 1,
             usable: reserved,
@@ -157,6 +154,12 @@ impl Coordinator {
     /// The server's life; `None` until it has durably reserved numbers, which name it.
     pub(crate) fn incarnation(&self) -> Option<Incarnation> {
         (self.usable >= self.incarnation.0).then_some(self.incarnation)
+    }
+
+    /// What became of a request of an earlier life: see [`super::Node::fate`].
+    pub(crate) fn fate(&self, config: &NodeConfig, request: RequestId, above: u64) -> Fate {
+        let Some(life) = self.incarnation() else { return Fate::Indeterminate };
+        self.past.fate(config, life, request, above)
     }
 
     /// The largest number such that all transactions up to it are complete.

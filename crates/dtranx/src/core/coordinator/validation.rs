@@ -6,11 +6,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Coordinator, RequestId};
+use super::Coordinator;
 use crate::core::{
     event::CommitAnswer,
     flaw::Flaw,
-    id::{Epoch, Incarnation, ServerId, ValidationId},
+    id::{Epoch, Incarnation, RequestId, ServerId, ValidationId},
     journal::Context,
     message::{Message, Vote},
     refusal::Refusal,

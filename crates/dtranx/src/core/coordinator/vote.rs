@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use super::{Asking, Coordinator, Kind, Phase, RequestId, Running};
+use super::{Asking, Coordinator, Kind, Phase, Running};
 use crate::core::{
     clients::Admission,
     event::{Command, CommitAnswer},
     flaw::Flaw,
-    id::{Epoch, ServerId, TranxId},
+    id::{Epoch, RequestId, ServerId, TranxId},
     item::Current,
     journal::{Context, Local},
     message::{Message, Outcome, Vote},
@@ -195,7 +195,10 @@ impl Running {
         {
             let part = part.clone();
             match kind {
-                Kind::OnePhase => ctx.local.push_back(Local::OnePhase { tranx, part, standing }),
+                Kind::OnePhase => {
+                    let request = self.request;
+                    ctx.local.push_back(Local::OnePhase { tranx, request, part, standing });
+                }
                 Kind::Prepare => {
                     let participants = self.participants.clone();
                     ctx.tell(*server, Message::Prepare { tranx, participants, part, standing });

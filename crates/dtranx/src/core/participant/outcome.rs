@@ -164,7 +164,7 @@ impl Participant {
             return;
         };
         let epoch = *epoch;
-        if *goal == Goal::OnePhase {
+        if matches!(goal, Goal::OnePhase { .. }) {
             vote(ctx, tranx, Vote::Yes, epoch);
         } else {
             acknowledge(ctx, tranx);

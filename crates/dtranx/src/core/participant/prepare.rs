@@ -7,7 +7,7 @@ use super::{
 use crate::core::{
     event::{CheckAnswer, Command},
     flaw::Flaw,
-    id::{Epoch, ServerId, TranxId},
+    id::{Epoch, RequestId, ServerId, TranxId},
     item::Key,
     journal::{Context, Wait},
     machine::{Event, LockEvent},
@@ -49,8 +49,15 @@ impl Participant {
         }
     }
 
-    pub(crate) fn one_phase(&mut self, ctx: &mut Context<'_>, tranx: TranxId, part: Transaction, standing: Standing) {
-        self.begin(ctx, tranx, Work { goal: Goal::OnePhase, part, keeps: standing.keeps }, standing);
+    pub(crate) fn one_phase(
+        &mut self,
+        ctx: &mut Context<'_>,
+        tranx: TranxId,
+        request: RequestId,
+        part: Transaction,
+        standing: Standing,
+    ) {
+        self.begin(ctx, tranx, Work { goal: Goal::OnePhase { request }, part, keeps: standing.keeps }, standing);
     }
 
     /// The lock service has granted the request.
@@ -134,8 +141,9 @@ impl Participant {
     pub(super) fn accept(&mut self, ctx: &mut Context<'_>, tranx: TranxId, work: Work) {
         let Work { goal, part, .. } = work;
         match goal {
-            Goal::OnePhase => {
-                ctx.log(Record::OnePhase { tranx, writes: part.writes.clone() }, true, Some(Wait::OnePhase(tranx)));
+            Goal::OnePhase { request } => {
+                let record = Record::OnePhase { tranx, writes: part.writes.clone(), request };
+                ctx.log(record, true, Some(Wait::OnePhase(tranx)));
                 let accepted = ctx.epochs.accept(tranx);
                 self.tranxs.insert(tranx, State::Logging(Held { goal, accepted, writes: part.writes }));
             }

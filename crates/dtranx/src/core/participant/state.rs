@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::core::{
-    id::{Epoch, ServerId, TranxId},
+    id::{Epoch, RequestId, ServerId, TranxId},
     transaction::{Transaction, Write},
 };
 
@@ -42,7 +42,7 @@ pub(super) enum Doubt {
 /// Work for which a part is prepared.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Goal {
-    OnePhase,
+    OnePhase { request: RequestId },
     Prepare { participants: Vec<ServerId> },
 }
 

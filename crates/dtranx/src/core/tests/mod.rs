@@ -46,6 +46,11 @@ impl Rig {
         rig
     }
 
+    /// The client's request of this number.
+    fn request(&self, message: u64) -> RequestId {
+        RequestId { client: self.client(), message: MessageId(message) }
+    }
+
     fn client(&self) -> ClientId {
         ClientId { incarnation: self.node.incarnation().unwrap(), number: 1 }
     }
@@ -87,6 +92,11 @@ impl Rig {
 
 fn key(name: &str) -> Key {
     Key::new(name.as_bytes().to_vec()).unwrap()
+}
+
+/// A request of a client that life 10 has accepted.
+fn past_request(message: u64) -> RequestId {
+    RequestId { client: ClientId { incarnation: Incarnation(10), number: 1 }, message: MessageId(message) }
 }
 
 fn tranx(server: ServerId, number: u64) -> TranxId {

@@ -47,7 +47,8 @@ fn participants_log_tells_what_it_has_heard_and_what_it_has_voted() {
 
 #[test]
 fn coordinators_log_without_a_commit_is_an_abort_unless_it_is_too_old() {
-    let commit = Record::Commit { tranx: tranx(ME, 4), participants: vec![PEER, THIRD], epoch: Epoch(3) };
+    let participants = vec![PEER, THIRD];
+    let commit = Record::Commit { tranx: tranx(ME, 4), participants, epoch: Epoch(3), request: past_request(1) };
     let log = log(vec![commit]);
     let known: Vec<Known> = [4, 10, 11].map(|number| log.known(tranx(ME, number))).to_vec();
     assert_eq!(known, [Known::Committed(Epoch(3)), Known::Aborted, Known::Older]);

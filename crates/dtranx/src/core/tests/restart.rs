@@ -52,7 +52,7 @@ fn restart_tells_participants_of_commits_again() {
     let id = tranx(ME, 4);
     let records = vec![
         Record::Reserve { through: 15 },
-        Record::Commit { tranx: id, participants: vec![PEER, THIRD], epoch: Epoch(0) },
+        Record::Commit { tranx: id, participants: vec![PEER, THIRD], epoch: Epoch(0), request: past_request(1) },
     ];
     let mut rig = Rig::recover(config, None, records);
     let commit = |to| (to, Message::Decisions(vec![(id, Outcome::Commit(Epoch(0)))]));
@@ -76,19 +76,35 @@ fn complete_transactions_are_forgotten_a_few_at_a_time() {
     assert_eq!(rig.node.status().remembered, 0);
 }
 
-#[test]
-fn garbage_is_collected_in_order_and_only_once_complete() {
+/// Commands that are not for other servers.
+fn local(commands: Vec<Command>) -> Vec<Command> {
+    commands.into_iter().filter(|command| !matches!(command, Command::Send { .. })).collect()
+}
+
+/// The marks that a node logs.
+fn marks(commands: &[Command]) -> &[(ServerId, u64)] {
+    let [(Record::Marks { low_water }, false)] = &records(commands)[..] else { panic!("{commands:?}") };
+    low_water
+}
+
+/// A node with two segments: one with the outcome of a transaction, and an empty one.
+fn with_segments() -> Rig {
     let mut rig = Rig::new(|_| {});
     let mut summary = SegmentSummary::default();
     summary.note(&Record::Outcome { tranx: tranx(PEER, 5), outcome: Outcome::Commit(Epoch(0)) });
     rig.on(Input::SegmentSealed { segment: SegmentId(1), summary });
     rig.on(Input::SegmentSealed { segment: SegmentId(2), summary: SegmentSummary::default() });
-    let local = |commands: Vec<Command>| -> Vec<Command> {
-        commands.into_iter().filter(|command| !matches!(command, Command::Send { .. })).collect()
-    };
-    assert_eq!(local(rig.on(Input::CollectGarbage)), [], "a later segment may not go before an earlier one");
+    rig
+}
+
+#[test]
+fn garbage_is_collected_in_order_and_only_once_complete() {
+    let mut rig = with_segments();
+    rig.on(Input::CollectGarbage);
+    assert_eq!(local(rig.flush()), [], "a later segment may not go before an earlier one");
     rig.receive(PEER, low_water(5));
-    assert_eq!(local(rig.on(Input::CollectGarbage)), [Command::PersistStorage]);
+    rig.on(Input::CollectGarbage);
+    assert_eq!(local(rig.flush()), [Command::PersistStorage]);
     assert_eq!(local(rig.on(Input::CollectGarbage)), [], "one collection at a time");
     let recorded = local(rig.on(Input::StoragePersisted));
     let [Command::WriteGcRecord(record)] = &recorded[..] else { panic!("{recorded:?}") };
@@ -96,4 +112,107 @@ fn garbage_is_collected_in_order_and_only_once_complete() {
     let removed = local(rig.on(Input::GcRecorded));
     assert_eq!(removed, [Command::RemoveSegments { through: SegmentId(2) }]);
     assert_eq!(rig.node.status().segments, 0);
+}
+
+#[test]
+fn segments_go_by_marks_that_are_durable_in_the_log() {
+    let mut rig = with_segments();
+    rig.receive(PEER, low_water(4));
+    assert_eq!(marks(&rig.on(Input::CollectGarbage)), [(ME, 0), (PEER, 4), (THIRD, 0)]);
+    rig.receive(PEER, low_water(5));
+    assert_eq!(local(rig.on(Input::CollectGarbage)), [], "the last marks are not durable");
+    assert_eq!(local(rig.flush()), [], "by them, the segment is needed, whatever is known besides");
+    assert_eq!(marks(&rig.on(Input::CollectGarbage)), [(ME, 0), (PEER, 5), (THIRD, 0)]);
+    assert_eq!(local(rig.flush()), [Command::PersistStorage]);
+}
+
+#[test]
+fn marks_that_say_nothing_new_are_not_logged_and_segments_go_by_the_last_ones() {
+    let mut rig = Rig::new(|_| {});
+    assert_eq!(marks(&rig.on(Input::CollectGarbage)).len(), 3);
+    rig.flush();
+    assert_eq!(local(rig.on(Input::CollectGarbage)), []);
+    rig.on(Input::SegmentSealed { segment: SegmentId(3), summary: SegmentSummary::default() });
+    assert_eq!(local(rig.on(Input::CollectGarbage)), [Command::PersistStorage]);
+}
+
+#[test]
+fn marks_have_what_is_reserved_before_them() {
+    let mut rig = Rig::new(|config| config.number_block = 2);
+    let before = rig.node.tranx.coordinator.reserved();
+    rig.on(Input::CollectGarbage);
+    rig.commit(1, put(&["2w"]));
+    rig.commit(2, put(&["2x"]));
+    assert!(rig.node.tranx.coordinator.reserved() > before, "more is reserved behind the marks");
+    rig.on(Input::SegmentSealed { segment: SegmentId(1), summary: SegmentSummary::default() });
+    assert_eq!(local(rig.flush()), [Command::PersistStorage]);
+    let recorded = local(rig.on(Input::StoragePersisted));
+    let [Command::WriteGcRecord(record)] = &recorded[..] else { panic!("{recorded:?}") };
+    assert_eq!(record.reserved_through, before);
+}
+
+#[test]
+fn recovery_forgets_at_marks_what_they_call_complete() {
+    let config = Rig::new(|_| {}).node.config().clone();
+    let mut recovery = Recovery::new(config, None);
+    let ready = |tranx| Record::Ready {
+        tranx,
+        participants: vec![ME, PEER],
+        shared: vec![],
+        ranges: vec![],
+        writes: put(&["1w"]).writes,
+    };
+    let commit = |number| Record::Commit {
+        tranx: tranx(ME, number),
+        participants: vec![PEER],
+        epoch: Epoch(0),
+        request: past_request(number),
+    };
+    let outcome = |number| Record::Outcome { tranx: tranx(PEER, number), outcome: Outcome::Commit(Epoch(0)) };
+    let reserve = Record::Reserve { through: 15 };
+    let records = [reserve, commit(4), commit(5), ready(tranx(PEER, 6)), outcome(7), outcome(9), ready(tranx(PEER, 8))];
+    records.into_iter().for_each(|record| drop(recovery.record(SegmentId(1), record)));
+    assert_eq!(recovery.doubts().len(), 2);
+    recovery.record(SegmentId(1), Record::Marks { low_water: vec![(ME, 4), (PEER, 7)] });
+    recovery.record(SegmentId(1), Record::Marks { low_water: vec![(ME, 3)] });
+    let doubts: Vec<TranxId> = recovery.doubts().iter().map(|doubt| doubt.tranx).collect();
+    assert_eq!(doubts, [tranx(PEER, 8)], "what is complete and has no outcome was aborted");
+    assert_eq!(recovery.outcomes().keys().copied().collect::<Vec<_>>(), [tranx(PEER, 9)]);
+    let marks = recovery.marks();
+    assert_eq!((marks.reserved_through, marks.low_water), (15, vec![(ME, 4), (PEER, 7)]));
+    let mut rig = Rig { node: recovery.finish(0, &mut vec![]), last: 1, now_ms: 0 };
+    rig.flush();
+    let again = Message::Decisions(vec![(tranx(ME, 5), Outcome::Commit(Epoch(0)))]);
+    assert_eq!(sent(rig.on(Input::Tick)).iter().filter(|(_, message)| *message == again).count(), 1);
+    assert_eq!(rig.node.status().low_water, 4);
+    assert_eq!(rig.prepare(tranx(PEER, 7), put(&["1x"])), [], "it is complete by the marks");
+}
+
+#[test]
+fn commit_has_the_name_of_its_request_which_the_next_life_finds() {
+    let mut rig = Rig::new(|_| {});
+    let requests = [1, 2, 3].map(|message| rig.request(message));
+    let mut log: Vec<Record> = vec![Record::Reserve { through: rig.node.tranx.coordinator.reserved() }];
+    let mut note = |commands: &[Command]| log.extend(records(commands).iter().map(|(record, _)| (*record).clone()));
+    note(&rig.commit(1, put(&["1w"])));
+    rig.commit(2, put(&["2w"]));
+    let id = tranx(ME, 2);
+    note(&rig.receive(PEER, vote(id, Vote::Yes)));
+    rig.commit(3, put(&["2x"]));
+    assert_eq!(requests.map(|request| rig.node.fate(request, 0)), [Fate::Indeterminate; 3], "it is their own life");
+    let config = rig.node.config().clone();
+    let next = Rig::recover(config.clone(), None, log.clone());
+    let committed = |number| Fate::Committed(tranx(ME, number));
+    assert_eq!(requests.map(|request| next.node.fate(request, 0)), [committed(1), committed(2), Fate::NotCommitted]);
+    // The log has been removed up to these marks.
+    let gc = GcRecord { low_water: vec![(ME, 2)], reserved_through: log_end(&log), ..GcRecord::default() };
+    let next = Rig::recover(config, Some(gc), vec![]);
+    let fates = |above| requests.map(|request| next.node.fate(request, above));
+    assert_eq!((fates(1), fates(2)), ([Fate::Indeterminate; 3], [Fate::NotCommitted; 3]));
+}
+
+/// The last number that a log reserves.
+fn log_end(log: &[Record]) -> u64 {
+    let reserved = |record: &Record| if let Record::Reserve { through } = record { Some(*through) } else { None };
+    log.iter().filter_map(reserved).max().unwrap()
 }

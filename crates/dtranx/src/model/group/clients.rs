@@ -6,9 +6,9 @@ use std::collections::BTreeSet;
 use super::{
     member::GROUP,
     plan::{Flaw, Plan},
-    state::{Action, OTHER, State, client_of},
+    state::{Action, OTHER, State},
 };
-use crate::core::{Again, ClientId, CommitAnswer, Epoch, Input, MessageId, Node, Record, Refusal, TranxId};
+use crate::core::{Again, ClientId, CommitAnswer, Epoch, Fate, Input, MessageId, Node, Refusal, RequestId};
 use crate::model::state::Reader;
 
 impl State {
@@ -19,8 +19,8 @@ impl State {
             let state = &self.clients[client];
             let may_begin = tx.after.is_none_or(|before| self.clients[before].answer.is_some());
             let is_seen = tx.sees.is_none_or(|before| self.applied.values().any(|applied| *applied == before));
-            if let Some(request) = state.sent_as.filter(|_| state.answer.is_none() && self.budget.asks > 0) {
-                let at = self.nodes(tx.coordinator).filter(|at| *at != OTHER && self.may_deny(plan, *at, request));
+            if state.answer.is_none() && self.budget.asks > 0 {
+                let at = self.nodes(tx.coordinator).filter(|at| *at != OTHER && self.fate(client, *at).is_some());
                 actions.extend(at.map(|at| Action::AskAgain { client, at }));
             }
             let is_later = plan.begins_later != Some(client) || self.term() > 1;
@@ -64,36 +64,21 @@ impl State {
         self.node(at).map_or(Epoch(0), |node| node.tranx.epochs.now())
     }
 
-    /// Returns true if a leader may say that a request is not in the log: it was sent to an earlier
-    /// life (G14).
-    fn may_deny(&self, plan: &Plan, at: usize, request: ClientId) -> bool {
-        let life = self.node(at).and_then(Node::incarnation);
-        let is_any = plan.has(Flaw::NotFoundOfLaterLives);
-        life.is_some_and(|life| life > request.incarnation || is_any && life != request.incarnation)
+    /// Answer of a leader to a client that asks after its request, if it can tell what became of
+    /// that.
+    fn fate(&self, client: usize, at: usize) -> Option<CommitAnswer> {
+        let request = RequestId { client: self.clients[client].sent_as?, message: MessageId(1) };
+        match self.node(at)?.fate(request, 0) {
+            Fate::Committed(tranx) => Some(CommitAnswer::Committed(tranx)),
+            Fate::NotCommitted => Some(CommitAnswer::Refused(Refusal::NoVote { server: GROUP })),
+            Fate::Indeterminate => None,
+        }
     }
 
-    /// A leader answers a client by what its log says of the client's commit.
+    /// A leader answers a client by what it knows of earlier lives.
     pub(super) fn ask_again(&mut self, client: usize, at: usize) {
         self.budget.asks -= 1;
-        let member = &self.members[at];
-        let committed = member.server.log[..member.committed].iter().filter_map(|record| match record {
-            Record::OnePhase { tranx, .. } | Record::Commit { tranx, .. } => Some(*tranx),
-            _ => None,
-        });
-        let found = committed.into_iter().find(|tranx| self.client_of(*tranx) == Some(client));
-        let refused = CommitAnswer::Refused(Refusal::NoVote { server: GROUP });
-        self.clients[client].answer = Some(found.map_or(refused, CommitAnswer::Committed));
-    }
-
-    /// Client of a transaction that any log has. Records will have the client's name.
-    fn client_of(&self, tranx: TranxId) -> Option<usize> {
-        let logs = self.members.iter().map(|member| &member.server).chain([&self.other]).map(|server| &server.log);
-        logs.flatten().find_map(|record| match record {
-            Record::OnePhase { tranx: of, writes } | Record::Ready { tranx: of, writes, .. } if *of == tranx => {
-                client_of(writes)
-            }
-            _ => None,
-        })
+        self.clients[client].answer = self.fate(client, at);
     }
 
     /// Indices of the answered transactions, and of the snapshots that were made, which follow.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::core::{Command, Epoch, Item, Key, Message, Record, SegmentSummary, ServerId};
+use crate::core::{Command, Epoch, GcRecord, Item, Key, Message, Record, ServerId};
 use crate::model::server::Server;
 
 use super::plan::{Flaw, Plan};
@@ -18,7 +18,7 @@ pub(super) const GROUP: ServerId = ServerId(1);
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Member {
     pub(super) server: Server,
-    /// Term of each entry, and the marks that it has.
+    /// Facts about each entry besides its record.
     pub(super) tags: Vec<Tag>,
     /// The latest term that it knows of.
     pub(super) term: u64,
@@ -40,8 +40,8 @@ pub(super) struct Member {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Tag {
     pub(super) term: u64,
-    /// The low-water marks, if the entry has these in the place of a record.
-    pub(super) marks: Option<Vec<(ServerId, u64)>>,
+    /// Whether the entry has no record of a node.
+    pub(super) is_empty: bool,
 }
 
 /// State of a member that believes to lead.
@@ -84,21 +84,16 @@ impl Member {
         }
     }
 
-    /// Record of an entry that has none.
-    pub(super) fn empty() -> Record {
-        Record::Epochs { through: Epoch(0) }
-    }
-
-    /// Appends an entry without a record.
-    pub(super) fn append(&mut self, marks: Option<Vec<(ServerId, u64)>>) {
-        self.server.log.push(Self::empty());
-        self.tags.push(Tag { term: self.term, marks });
+    /// Appends an entry without a record, for which one stands that says nothing.
+    pub(super) fn append_empty(&mut self) {
+        self.server.log.push(Record::Epochs { through: Epoch(0) });
+        self.tags.push(Tag { term: self.term, is_empty: true });
     }
 
     /// Gives the records that the node has appended their term.
     pub(super) fn tag(&mut self) {
         let term = self.lead.as_ref().map_or(self.term, |lead| lead.term);
-        self.tags.resize(self.server.log.len(), Tag { term, marks: None });
+        self.tags.resize(self.server.log.len(), Tag { term, is_empty: false });
     }
 
     pub(super) fn len(&self) -> usize {
@@ -140,9 +135,9 @@ impl Member {
         self.is_up = false;
     }
 
-    /// Number of records among the first entries: the node knows nothing of marks.
-    pub(super) fn records(&self, first: usize, through: usize) -> usize {
-        through - self.tags[first..through].iter().filter(|tag| tag.marks.is_some()).count()
+    /// Number of entries without a record among the first `through`, from `first` on.
+    pub(super) fn empty(&self, first: usize, through: usize) -> usize {
+        self.tags[first..through].iter().filter(|tag| tag.is_empty).count()
     }
 
     /// Returns true if it runs the node of a life.
@@ -166,29 +161,8 @@ impl Member {
         speaks_of_now && !is_believed
     }
 
-    /// Number of entries that marks allow to remove, of the first `through`.
-    pub(super) fn removable(&self, marks: &[(ServerId, u64)], through: usize) -> usize {
-        let is_complete = |(server, number)| marks.iter().any(|(of, low)| *of == server && number <= *low);
-        let is_covered = |record: &&Record| {
-            let mut summary = SegmentSummary::default();
-            summary.note(record);
-            summary.largest().all(is_complete)
-        };
-        let first = self.server.removed;
-        first + self.server.log[first..through].iter().take_while(is_covered).count()
-    }
-
-    /// Removes the entries up to `removed`, after the items have what these say.
-    pub(super) fn remove(&mut self, marks: Vec<(ServerId, u64)>, removed: usize) {
-        let mut record = self.server.gc_record.clone().unwrap_or_default();
-        record.low_water = marks;
-        for entry in &self.server.log[self.server.removed..removed] {
-            match entry {
-                Record::Reserve { through } => record.reserved_through = record.reserved_through.max(*through),
-                Record::Epochs { through } => record.epochs_through = record.epochs_through.max(*through),
-                _ => {}
-            }
-        }
+    /// Removes the first entries, after the items have what these say.
+    pub(super) fn remove(&mut self, record: GcRecord, removed: usize) {
         self.server.persisted = self.server.items.clone();
         self.server.gc_record = Some(record);
         self.server.removed = removed;

@@ -21,9 +21,9 @@
 //!   (G19);
 //! - a follower voids entries from the first that differs (G8); a log that lost what was synced,
 //!   and a folder that is empty, have no vote (G9, G10), and get one when they have caught up;
-//! - marks are entries, members remove what these cover by themselves, and a follower that needs
-//!   what was removed gets the items (G11, G12), in two pieces, under a name and without the
-//!   leader's term (G15, G16);
+//! - the leader's node logs its marks, members remove what these cover by themselves, by the real
+//!   garbage collection, and a follower that needs what was removed gets the items (G11, G12), in
+//!   two pieces, under a name and without the leader's term (G15, G16);
 //! - a follower may tell what its log ends with before it has a batch, and is counted if that
 //!   matches (G17); a full log refuses transactions, and no entries (G20); a leader whose disk
 //!   hangs steps down (G21).
@@ -45,14 +45,16 @@
 //! - PreVote and CheckQuorum, on which no result rests;
 //! - changes of members as entries: a store gets its vote in one step, when all have caught up;
 //! - messages that are lost or repeated, which the model of single servers has;
-//! - clients whose names are forgotten, so that a leader can neither confirm nor deny a commit.
+//! - how many requests of earlier lives are known: a life knows those that its log still has.
 //!
 //! - `plan`: transactions, budgets, and the rules that a test breaks. `member`: a member's log and
 //!   terms. `state`: possible steps. `step`: what a step does. `clients`: what clients do.
-//!   `replicate`, `transfer`: what passes between members. `check`: properties.
+//!   `replicate`, `transfer`: what passes between members. `collect`: what they remove. `check`:
+//!   properties.
 
 mod check;
 mod clients;
+mod collect;
 mod member;
 mod plan;
 mod replicate;

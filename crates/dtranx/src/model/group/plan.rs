@@ -98,6 +98,8 @@ pub(super) enum Flaw {
     AdmittedBehind,
     /// G11: a member goes by the leader's marks, however far it is itself.
     MarksNotInLog,
+    /// G11: a member goes by the marks in its log before it has applied what is before them.
+    MarksNotCommitted,
     /// G12: a follower that needs removed entries gets those that are left, without items.
     RemovedWithoutItems,
     /// G13: a participant says that reads are valid in an epoch that no committed entry reserves.
@@ -106,6 +108,9 @@ pub(super) enum Flaw {
     ServesUnreserved,
     /// G14: a leader says of any request that it is not in the log.
     NotFoundOfLaterLives,
+    /// A leader says of any request of an earlier life that it is not in the log, however far back
+    /// it knows the log.
+    NotFoundOfForgotten,
     /// G15: a follower that gets items gets the term that the leader has recorded with them.
     StateTransferred,
     /// G16: a piece of items is put to those of another transfer.
@@ -152,6 +157,8 @@ impl Plan {
     pub(super) fn broken(mut self, flaw: Flaw) -> Self {
         self.base.flaw = match flaw {
             Flaw::AnswersForLaterLives => Some(flaw::Flaw::AnswersForLaterLives),
+            Flaw::NotFoundOfLaterLives => Some(flaw::Flaw::NotFoundOfLaterLives),
+            Flaw::NotFoundOfForgotten => Some(flaw::Flaw::NotFoundOfForgotten),
             Flaw::ValidatesUnreserved => Some(flaw::Flaw::ValidationBeforeReserved),
             _ => None,
         };

@@ -1,11 +1,10 @@
-//! What passes between the members of a group: votes, batches, rounds, marks and items.
+//! What passes between the members of a group: votes, batches and rounds.
 
 use super::{
-    member::{GROUP, Lead, MAJORITY, MEMBERS, Member},
+    member::{Lead, MAJORITY, MEMBERS, Member},
     plan::{Flaw, Plan},
     state::{Action, State},
 };
-use crate::core::{Input, ServerId};
 
 impl State {
     /// Elections that Raft allows now.
@@ -41,7 +40,7 @@ impl State {
         }
         let member = &mut self.members[candidate];
         member.lead = Some(Lead::new(term, member.len()));
-        member.append(None);
+        member.append_empty();
         if plan.has(Flaw::BeginsBeforeFirstEntry) {
             self.begin(plan, candidate);
         }
@@ -172,9 +171,10 @@ impl State {
         if !member.is_serving() {
             return self.begin(plan, at);
         }
-        let records = member.records(first, through);
+        // The node's first entry comes behind the first of its term.
+        let others = member.empty(first + 1, through);
         self.act(plan, at, through);
-        self.report(plan, at, records);
+        self.report(plan, at, through, others);
     }
 
     /// A life begins: the node recovers from the log, up to the first entry of its term.
@@ -273,57 +273,4 @@ impl State {
         let is_whole = self.members.iter().all(|member| member.is_up && has_all(member) && member.term == leader.term);
         !store.has_vote && is_whole && leader.committed == leader.len()
     }
-
-    /// A leader tells others what is complete, and appends its marks.
-    pub(super) fn mark(&mut self, plan: &Plan, at: usize) {
-        self.budget.marks = self.budget.marks.saturating_sub(1);
-        self.on(plan, at, Input::CollectGarbage);
-        // The node's own collection waits for the marks to be committed, and so never goes on.
-        self.members[at].server.chores.clear();
-        let marks = self.marks(at);
-        self.members[at].append(marks);
-    }
-
-    pub(super) fn marks(&self, at: usize) -> Option<Vec<(ServerId, u64)>> {
-        let node = self.node(at)?;
-        let low_water = |server| (server, node.tranx.participant.low_water(server));
-        Some([GROUP, self.other.id].map(low_water).to_vec())
-    }
-
-    /// What a member may remove now, if that is anything.
-    pub(super) fn removal(&self, plan: &Plan, at: usize) -> Option<Removal> {
-        let member = &self.members[at];
-        let first = member.server.removed;
-        let known = member.committed.min(member.server.durable);
-        let removal = if plan.has(Flaw::MarksNotInLog) {
-            let leader = (0..MEMBERS).find(|from| self.would_take(plan, *from, at) && self.node(*from).is_some())?;
-            let marks = self.marks(leader)?;
-            Removal { removed: member.removable(&marks, member.len()), marks, applied: known }
-        } else {
-            let last = (first..known).rev().find(|index| member.tags[*index].marks.is_some())?;
-            let marks = member.tags[last].marks.clone()?;
-            let removed = member.removable(&marks, last);
-            let began_in = member.lead.as_ref().filter(|lead| removed > lead.first);
-            let is_open = plan.has(Flaw::SegmentGoesOn) && began_in.is_some();
-            Removal { removed: if is_open { member.len() } else { removed }, marks, applied: last }
-        };
-        (removal.removed > first).then_some(removal)
-    }
-
-    pub(super) fn collect(&mut self, plan: &Plan, at: usize) {
-        let Some(Removal { marks, applied, removed }) = self.removal(plan, at) else { return };
-        if !self.members[at].is_serving() {
-            self.apply(plan, at, applied);
-        }
-        self.members[at].remove(marks, removed);
-    }
-}
-
-/// Entries that a member may remove.
-pub(super) struct Removal {
-    marks: Vec<(ServerId, u64)>,
-    /// Number of entries that are applied before.
-    applied: usize,
-    /// Number of entries that are removed then.
-    removed: usize,
 }

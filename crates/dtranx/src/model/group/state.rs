@@ -163,10 +163,7 @@ impl State {
         for (at, member) in state.members.iter_mut().enumerate() {
             member.is_hung = plan.hung == Some(at);
         }
-        for _ in 0..plan.ahead {
-            let marks = state.marks(0);
-            state.members[0].append(marks);
-        }
+        (0..plan.ahead).for_each(|_| state.members[0].append_empty());
         state
     }
 
@@ -272,7 +269,7 @@ impl State {
             if budget.marks > 0 && member.is_serving() {
                 actions.push(Action::Mark(at));
             }
-            if budget.collections > 0 && self.removal(plan, at).is_some() {
+            if budget.collections > 0 && self.may_collect(plan, at) {
                 actions.push(Action::Collect(at));
             }
             let may_hang = !member.is_hung && plan.crash_only.is_none_or(|only| only == at);

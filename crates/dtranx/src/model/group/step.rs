@@ -23,7 +23,7 @@ impl State {
             }
             Action::Flush => {
                 self.other.durable = self.other.log.len();
-                self.report(plan, OTHER, self.other.durable);
+                self.report(plan, OTHER, self.other.durable, 0);
             }
             Action::Sync(at) => {
                 let member = &mut self.members[at];
@@ -106,10 +106,11 @@ impl State {
         self.hear(plan, at, out, applied);
     }
 
-    /// Tells a node that the first entries of its log are durable.
-    pub(super) fn report(&mut self, plan: &Plan, at: usize, through: usize) {
+    /// Tells a node that the first entries of its log are durable, of which `others` came since its
+    /// start and are not its own.
+    pub(super) fn report(&mut self, plan: &Plan, at: usize, through: usize, others: usize) {
         let (mut out, mut applied) = (vec![], vec![]);
-        self.server_mut(at).report(through, &mut out, &mut applied);
+        self.server_mut(at).report(through, others, &mut out, &mut applied);
         self.hear(plan, at, out, applied);
     }
 

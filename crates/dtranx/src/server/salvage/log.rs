@@ -55,8 +55,8 @@ impl<'a> Records<'a> {
                 self.is_past_gc |= self.gc.as_ref().is_some_and(|gc| through > gc.reserved_through);
                 Ok(())
             }
-            Record::Epochs { .. } => Ok(()),
-            Record::OnePhase { tranx, writes } => self.scratch.commit(tranx, &writes),
+            Record::Epochs { .. } | Record::Marks { .. } => Ok(()),
+            Record::OnePhase { tranx, writes, .. } => self.scratch.commit(tranx, &writes),
             Record::Ready { tranx, .. } => self.scratch.put_ready(tranx, bytes),
             Record::Commit { tranx, .. } | Record::Outcome { tranx, outcome: Outcome::Commit(_) } => {
                 // Without it, the part is complete: it was written to the items before.
@@ -69,12 +69,12 @@ impl<'a> Records<'a> {
 
     fn behind(&self, record: Record) -> io::Result<()> {
         match record {
-            Record::OnePhase { tranx, writes } | Record::Ready { tranx, writes, .. } => {
+            Record::OnePhase { tranx, writes, .. } | Record::Ready { tranx, writes, .. } => {
                 self.scratch.note_behind(tranx, &writes)
             }
             // What it writes is in a record before the gap, or lost in it.
             Record::Commit { tranx, .. } | Record::Outcome { tranx, .. } => self.scratch.note_behind(tranx, &[]),
-            Record::Reserve { .. } | Record::Epochs { .. } => Ok(()),
+            Record::Reserve { .. } | Record::Epochs { .. } | Record::Marks { .. } => Ok(()),
         }
     }
 
@@ -130,7 +130,7 @@ fn decode<'a, T: serde::Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::{Epoch, Key, Value};
+    use crate::core::{ClientId, Epoch, Incarnation, Key, MessageId, RequestId, Value};
 
     #[test]
     fn log_vouches_for_own_transactions_by_their_commits_and_for_others_by_their_parts() {
@@ -150,7 +150,9 @@ mod tests {
         assert!(records.vouch_for(others).unwrap() && !records.contradict(others).unwrap());
         // An item of it shows that the log has lost its end, with the commit.
         assert!(!records.vouch_for(own).unwrap() && records.contradict(own).unwrap());
-        let commit = Record::Commit { tranx: own, participants, epoch: Epoch(1) };
+        let client = ClientId { incarnation: Incarnation(1), number: 1 };
+        let request = RequestId { client, message: MessageId(1) };
+        let commit = Record::Commit { tranx: own, participants, epoch: Epoch(1), request };
         records.see(Sight::InOrder(&postcard::to_allocvec(&commit).unwrap())).unwrap();
         assert!(records.vouch_for(own).unwrap());
     }

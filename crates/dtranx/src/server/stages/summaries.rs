@@ -78,14 +78,14 @@ impl Summaries {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::{ServerId, TranxId};
+    use crate::core::{Outcome, ServerId, TranxId};
 
     fn at(index: u64, term: u64) -> Position {
         Position { term, index }
     }
 
     fn record(number: u64) -> Record {
-        Record::OnePhase { tranx: TranxId { server: ServerId(1), number }, writes: Vec::new() }
+        Record::Outcome { tranx: TranxId { server: ServerId(1), number }, outcome: Outcome::Abort }
     }
 
     fn summary(numbers: &[u64]) -> SegmentSummary {

@@ -3,8 +3,8 @@
 use dtranx::cluster::{Cluster, Server};
 use dtranx::core::{
     Again, ClientId, CommitAnswer, Current, Epoch, GcRecord, Incarnation, Item, Key, KeyRange, LimitError, Message,
-    Outcome, Read, Record, Refusal, ScanRead, ServerId, Settlement, SnapshotAnswer, SnapshotMessage, Standing, StoreId,
-    Transaction, TranxId, ValidationId, Value, Vote, Write,
+    MessageId, Outcome, Read, Record, Refusal, RequestId, ScanRead, ServerId, Settlement, SnapshotAnswer,
+    SnapshotMessage, Standing, StoreId, Transaction, TranxId, ValidationId, Value, Vote, Write,
 };
 use dtranx::log::{Position, payload};
 use dtranx::stage::{QueueReading, Readings, StageReading};
@@ -24,6 +24,7 @@ const VALIDATION: ValidationId = ValidationId { server: ServerId(300), incarnati
 const EPOCH: Epoch = Epoch(300);
 const STORE: StoreId = StoreId([7; 16]);
 const CLIENT: ClientId = ClientId { incarnation: Incarnation(70_000), number: 3 };
+const REQUEST: RequestId = RequestId { client: CLIENT, message: MessageId(300) };
 
 fn key(name: &'static str) -> Key {
     Key::new(name).unwrap()
@@ -208,13 +209,16 @@ pub(crate) fn records() -> Vec<(&'static str, Record)> {
         ranges: vec![KeyRange::all(), KeyRange::through(key("a"), key("b"))],
         writes: writes(),
     };
+    let participants = PARTICIPANTS.to_vec();
+    let commit = Record::Commit { tranx: TRANX, participants, epoch: EPOCH, request: REQUEST };
     vec![
         ("reserve", Record::Reserve { through: 70_000 }),
-        ("one_phase", Record::OnePhase { tranx: TRANX, writes: writes() }),
+        ("one_phase", Record::OnePhase { tranx: TRANX, writes: writes(), request: REQUEST }),
         ("ready", ready),
-        ("commit", Record::Commit { tranx: TRANX, participants: PARTICIPANTS.to_vec(), epoch: EPOCH }),
+        ("commit", commit),
         ("epochs", Record::Epochs { through: EPOCH }),
         ("outcome", Record::Outcome { tranx: TRANX, outcome: Outcome::Abort }),
+        ("marks", Record::Marks { low_water: gc_record().low_water }),
     ]
 }
 

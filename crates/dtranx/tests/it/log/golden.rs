@@ -9,7 +9,7 @@ use dtranx::log::{FORMAT_VERSION, LogOptions, Memory, Position, SegmentNumber, S
 use crate::log::{options, reclaim, segment_file};
 
 const SEGMENT_HEADER: &str = "\
-    445452582d57414c05000700740ac845\
+    445452582d57414c060007008d1afbe2\
     01000000000000000010000000000000\
     00000000000000003031323334353637\
     38396162636465660000000000000000";
@@ -17,7 +17,7 @@ const SEGMENT_HEADER: &str = "\
 /// Header of the second segment, which was made ahead. It therefore does not give the number of the
 /// segment's first block.
 const AHEAD_HEADER: &str = "\
-    445452582d57414c05000700bbdceb1c\
+    445452582d57414c0600070042ccd8bb\
     02000000000000000010000000000000\
     ffffffffffffffff3031323334353637\
     38396162636465660000000000000000";
@@ -43,7 +43,7 @@ const SEAL: &str = "\
 /// Generation 2 of the GC log, in the first half: the oldest segment is 1, the caller's bytes are
 /// "lc".
 const GC_HALF: &str = "\
-    445452582d47434c0500070082640fb4\
+    445452582d47434c060007004d10a31d\
     02000000000000000100000000000000\
     02000000000000003031323334353637\
     38396162636465660000000000000000\
@@ -74,7 +74,7 @@ const STATE_WITH_VOTE: &str = "\
 
 /// Generation 2 of that member's GC log, with the newest state.
 const GC_HALF_OF_MEMBER: &str = "\
-    445452582d47434c05000700b571e94c\
+    445452582d47434c060007007a0545e5\
     02000000000000000100000000000000\
     02000000010000003031323334353637\
     38396162636465660000000000000000\
@@ -83,8 +83,8 @@ const GC_HALF_OF_MEMBER: &str = "\
     6c63";
 
 #[test]
-fn format_version_5_has_these_bytes() {
-    assert_eq!(FORMAT_VERSION, 5);
+fn format_version_6_has_these_bytes() {
+    assert_eq!(FORMAT_VERSION, 6);
     let medium = Memory::new();
     let options = LogOptions { store: StoreId(*b"0123456789abcdef"), ..options(4096) };
     let mut opened = TranxLog::open(Arc::new(medium.clone()), &options, |_, _| Ok(())).unwrap();

@@ -101,6 +101,11 @@ fn flaw_marks_not_in_log_is_noticed() {
 }
 
 #[test]
+fn flaw_marks_not_committed_is_noticed() {
+    is_noticed(write_with_marks_of_a_leader_that_is_ahead(), Flaw::MarksNotCommitted);
+}
+
+#[test]
 fn flaw_removed_without_items_is_noticed() {
     let budget = Budget { elections: 1, marks: 1, collections: 1, ..Budget::default() };
     is_noticed(with(writes_without_the_last_member(), budget), Flaw::RemovedWithoutItems);
@@ -124,6 +129,11 @@ fn flaw_serves_unreserved_is_noticed() {
 #[test]
 fn flaw_not_found_of_later_lives_is_noticed() {
     is_noticed(with(write(), Budget { elections: 1, asks: 1, ..Budget::default() }), Flaw::NotFoundOfLaterLives);
+}
+
+#[test]
+fn flaw_not_found_of_forgotten_is_noticed() {
+    is_noticed(write_that_is_removed_and_asked_for(), Flaw::NotFoundOfForgotten);
 }
 
 #[test]

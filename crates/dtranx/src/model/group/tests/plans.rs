@@ -140,6 +140,21 @@ pub(super) fn write_with_a_leader_that_is_ahead() -> Plan {
     Plan { ahead: 3, candidates: vec![1, 2], budget, ..write() }
 }
 
+/// [`write_with_a_leader_that_is_ahead`] with marks that only the first leader has, and comes back
+/// with after a crash.
+pub(super) fn write_with_marks_of_a_leader_that_is_ahead() -> Plan {
+    let budget = Budget { elections: 1, crashes: 1, marks: 1, collections: 1, ..Budget::default() };
+    let plan = Plan { candidates: vec![1], voter: Some(2), cut_off: Some(2), begins_later: Some(0), ..write() };
+    Plan { ahead: 3, crash_only: Some(0), budget, ..plan }
+}
+
+/// A write to a leader whose disk hangs, and whose client asks after it in a later life, which may
+/// know nothing of it any more.
+pub(super) fn write_that_is_removed_and_asked_for() -> Plan {
+    let budget = Budget { elections: 2, marks: 1, collections: 1, asks: 1, ..Budget::default() };
+    Plan { hung: Some(0), cut_off: Some(2), elects_after: Some(0), candidates: vec![1, 2], budget, ..write() }
+}
+
 /// A write that is over, and a transfer that the group coordinates.
 pub(super) fn write_and_transfer_of_the_group() -> Plan {
     let mut plan = Plan::new(vec![tx(1, &[], &["1a"]), tx(1, &[], &["1a", "2b"])]);

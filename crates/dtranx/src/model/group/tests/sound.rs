@@ -153,6 +153,16 @@ fn write_with_a_leader_that_is_ahead_with_two_elections_and_report() {
 }
 
 #[test]
+fn write_with_marks_of_a_leader_that_is_ahead_with_crash_and_election() {
+    holds(write_with_marks_of_a_leader_that_is_ahead());
+}
+
+#[test]
+fn write_that_is_removed_and_asked_for_with_two_elections() {
+    holds(write_that_is_removed_and_asked_for());
+}
+
+#[test]
 fn write_and_transfer_of_the_group_with_removal_crash_and_election() {
     holds(write_and_transfer_of_the_group());
 }

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use dtranx::core::{Key, Record, TranxId, Value, Write};
+use dtranx::core::{ClientId, Incarnation, Key, MessageId, Record, RequestId, TranxId, Value, Write};
 use dtranx::log::{Disk, LogOptions, LogReader, Position, SegmentNumber, State, TranxLog, payload, survey};
 use dtranx::server::{Moment, Resolver, Server, verify};
 
@@ -40,7 +40,9 @@ impl LogReader for Skip {
 fn entry(store: &Store, term: u64, value: &'static str) -> Vec<u8> {
     let tranx = TranxId { server: store.config.server, number: (1 << 30) + term };
     let writes = vec![Write { key: Key::new("a0").unwrap(), value: Some(Value::new(value).unwrap()) }];
-    let record = postcard::to_stdvec(&Record::OnePhase { tranx, writes }).unwrap();
+    let client = ClientId { incarnation: Incarnation(1), number: 1 };
+    let request = RequestId { client, message: MessageId(1) };
+    let record = postcard::to_stdvec(&Record::OnePhase { tranx, writes, request }).unwrap();
     payload([&record[..]])
 }
 

@@ -1,0 +1,140 @@
+//! The requests of clients that earlier lives of the server have committed, by their names in the
+//! log: a client that has lost the answer with the server's life may ask the next life.
+//!
+//! A request gets a number of its coordinator, and only larger ones than its client has heard of
+//! before; the first of these is the number that names the life which accepted the client. What is
+//! kept here are all commits above some number. So a request is known not to be committed if it
+//! could have got none but larger numbers, and is not here.
+//!
+//! Nothing is added while a life lasts. Its own requests are in `clients`.
+
+use std::collections::BTreeMap;
+
+use super::{
+    config::NodeConfig,
+    flaw::Flaw,
+    id::{Incarnation, RequestId, TranxId},
+};
+
+/// What became of a request of an earlier life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Fate {
+    /// The request is committed, durably, as this transaction.
+    Committed(TranxId),
+    /// The request is not committed, and never will be.
+    NotCommitted,
+    /// It cannot be told: what is known does not reach back so far, or the request is of this life
+    /// or of a later one.
+    Indeterminate,
+}
+
+/// The commits of a coordinator above some number, with the names of their requests.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct PastRequests {
+    requests: BTreeMap<u64, RequestId>,
+    /// The same by name.
+    numbers: BTreeMap<RequestId, u64>,
+    /// Commits up to this number may be missing.
+    forgotten: u64,
+}
+
+impl PastRequests {
+    /// The requests of a log from which commits up to `forgotten` may have been removed.
+    pub(crate) fn above(forgotten: u64) -> Self {
+        Self { forgotten, ..Self::default() }
+    }
+
+    /// Notes a commit, and forgets the one with the lowest number if there are too many.
+    pub(crate) fn committed(&mut self, config: &NodeConfig, number: u64, request: RequestId) {
+        self.requests.insert(number, request);
+        self.numbers.insert(request, number);
+        if self.requests.len() > config.max_past_requests
+            && let Some((lowest, request)) = self.requests.pop_first()
+        {
+            self.numbers.remove(&request);
+            self.forgotten = self.forgotten.max(lowest);
+        }
+    }
+
+    /// What became of a request that got no number up to `above`, in the eyes of `life`.
+    ///
+    /// A life knows every commit of those before it: it begins with a log of which everything is
+    /// committed, and which has everything that ever was. Of later lives it knows nothing (G14).
+    pub(crate) fn fate(&self, config: &NodeConfig, life: Incarnation, request: RequestId, above: u64) -> Fate {
+        if let Some(number) = self.numbers.get(&request) {
+            return Fate::Committed(TranxId { server: config.me, number: *number });
+        }
+        let asked = request.client.incarnation;
+        let is_earlier = asked < life || config.has(Flaw::NotFoundOfLaterLives) && asked != life;
+        let above = above.max(asked.0.saturating_sub(1));
+        let reaches_back = above >= self.forgotten || config.has(Flaw::NotFoundOfForgotten);
+        if is_earlier && reaches_back { Fate::NotCommitted } else { Fate::Indeterminate }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::{ClientId, MessageId, Partition, ServerId};
+
+    const ME: ServerId = ServerId(1);
+
+    fn config() -> NodeConfig {
+        let mut config = NodeConfig::new(ME, Partition::Hash(vec![ME]));
+        config.max_past_requests = 3;
+        config
+    }
+
+    fn request(life: u64, message: u64) -> RequestId {
+        let client = ClientId { incarnation: Incarnation(life), number: 7 };
+        RequestId { client, message: MessageId(message) }
+    }
+
+    fn committed(number: u64) -> Fate {
+        Fate::Committed(TranxId { server: ME, number })
+    }
+
+    /// Requests 1 and 2 of life 10, committed with the numbers 10 and 12.
+    fn past(forgotten: u64) -> PastRequests {
+        let mut past = PastRequests::above(forgotten);
+        past.committed(&config(), 10, request(10, 1));
+        past.committed(&config(), 12, request(10, 2));
+        past
+    }
+
+    #[test]
+    fn request_that_is_found_is_committed_whoever_asks_and_whatever_was_forgotten() {
+        for life in [10, 20] {
+            assert_eq!(past(11).fate(&config(), Incarnation(life), request(10, 2), 0), committed(12));
+        }
+    }
+
+    #[test]
+    fn request_that_is_not_found_is_denied_by_a_later_life_only() {
+        let past = past(9);
+        let fate = |life, asked| past.fate(&config(), Incarnation(life), request(asked, 3), 0);
+        assert_eq!(fate(20, 10), Fate::NotCommitted);
+        assert_eq!(fate(20, 20), Fate::Indeterminate, "it may be under way");
+        assert_eq!(fate(20, 30), Fate::Indeterminate, "a later life may have committed it");
+    }
+
+    #[test]
+    fn request_that_is_not_found_is_denied_only_as_far_back_as_commits_are_known() {
+        let past = past(11);
+        let fate = |above| past.fate(&config(), Incarnation(20), request(10, 3), above);
+        assert_eq!(fate(0), Fate::Indeterminate, "it may have got number 10 or 11");
+        assert_eq!(fate(10), Fate::Indeterminate, "it may have got number 11");
+        assert_eq!(fate(11), Fate::NotCommitted);
+    }
+
+    #[test]
+    fn request_beyond_the_limit_is_forgotten_with_all_lower_numbers() {
+        let mut past = past(0);
+        past.committed(&config(), 13, request(10, 3));
+        past.committed(&config(), 14, request(10, 4));
+        let fate = |message, above| past.fate(&config(), Incarnation(20), request(10, message), above);
+        assert_eq!(fate(1, 0), Fate::Indeterminate, "it had number 10");
+        assert_eq!([fate(2, 0), fate(3, 0), fate(4, 0)], [12, 13, 14].map(committed));
+        assert_eq!([fate(5, 9), fate(5, 10)], [Fate::Indeterminate, Fate::NotCommitted]);
+    }
+}
