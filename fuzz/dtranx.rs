@@ -11,7 +11,8 @@ use std::sync::Arc;
 use dtranx::core::{GcRecord, Message, Record};
 use dtranx::log::{LogError, LogOptions, Medium, Memory, SegmentNumber, TranxLog};
 use dtranx::wire::{
-    Hello, MemberMessage, PREFACE_BYTES, Request, Response, Welcome, check_preface, decode, encode, next_frame,
+    GroupMessage, Hello, MemberMessage, PREFACE_BYTES, Request, Response, Welcome, check_preface, decode, encode,
+    next_frame,
 };
 use serde::{Serialize, de::DeserializeOwned};
 
@@ -55,7 +56,7 @@ pub(crate) fn payload(bytes: &[u8]) {
 }
 
 /// Number of kinds of payload that [`payload`] reads.
-const KINDS: u8 = 8;
+const KINDS: u8 = 9;
 
 fn read_as(kind: u8, payload: &[u8]) {
     match kind {
@@ -66,7 +67,8 @@ fn read_as(kind: u8, payload: &[u8]) {
         4 => read_and_write::<Message>(payload),
         5 => read_and_write::<Record>(payload),
         6 => read_and_write::<GcRecord>(payload),
-        _ => read_and_write::<MemberMessage>(payload),
+        7 => read_and_write::<MemberMessage>(payload),
+        _ => read_and_write::<GroupMessage<Message>>(payload),
     }
 }
 

@@ -16,9 +16,10 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use super::engine::{self, Doors, GC_EVENTS, INTERNAL_EVENTS, Inner, MemberPort, NodeWays, Planned, Signals};
+use super::event::{Append, Garbage};
 use super::findings::Findings;
 use super::identity::Identity;
-use super::member_event::Begun;
+use super::member_event::{Begun, Follow, FromLog, FromMembers, Held, LogWork, ToMember};
 use super::network::NetworkStage;
 use super::stages::follow::FollowStage;
 use super::stages::gc::GcStage;
@@ -27,8 +28,9 @@ use super::stages::member_wal::{self, MemberWalStage};
 use super::stats::{CurrentStats, ServerStats};
 use super::{LogMedium, ServerConfig, ServerError, StorageKind};
 use crate::core::gc::Gc;
+use crate::core::machine::TranxEvent;
 use crate::log::{Opened, TranxLog};
-use crate::stage::{Binding, Crew, Layout, Stage, StageError, cores, queue};
+use crate::stage::{Binding, Counters, Crew, Inlet, Layout, Source, Stage, StageError, cores, queue};
 use crate::storage::{History, Storage};
 
 /// Messages of other members that wait.
@@ -241,12 +243,55 @@ impl Plans {
     }
 }
 
+/// A queue, both ends.
+type Queue<E> = (Inlet<E>, Source<E>);
+
+/// Queues among the stages that always run, and between them and those of the node.
+struct Queues {
+    members: Queue<FromMembers>,
+    to_members: Queue<ToMember>,
+    records: Queue<Append>,
+    answers: Queue<Held>,
+    of_log: Queue<FromLog>,
+    work: Queue<LogWork>,
+    follow: Queue<Follow>,
+    garbage: Queue<Garbage>,
+    internal: Queue<TranxEvent>,
+}
+
+impl Queues {
+    fn new(always: Signals<'_>, node: Signals<'_>, counters: &Counters) -> Self {
+        let group = always.of("group");
+        Self {
+            members: queue("members", MEMBER_EVENTS, group, counters),
+            to_members: queue("to members", INTERNAL_EVENTS, always.of("network"), counters),
+            records: queue("records", INTERNAL_EVENTS, group, counters),
+            answers: queue("answers", INTERNAL_EVENTS, group, counters),
+            of_log: queue("group", INTERNAL_EVENTS, group, counters),
+            work: queue("wal", INTERNAL_EVENTS, always.of("wal"), counters),
+            follow: queue("follow", FOLLOW_EVENTS, always.of("follow"), counters),
+            garbage: queue("gc", GC_EVENTS, always.of("gc"), counters),
+            internal: queue("internal", INTERNAL_EVENTS, node.of("transaction"), counters),
+        }
+    }
+}
+
 /// Parts from which the stages are made that always run.
 struct Begins<'a> {
     config: &'a ServerConfig,
     stats: &'a Arc<ServerStats>,
     storage: &'a Arc<dyn Storage>,
     planned: Plans,
+}
+
+/// The stages behind the network that always run, and their ways to it and to the node.
+struct Inside {
+    stages: Vec<Box<dyn Stage>>,
+    port: MemberPort,
+    ways: NodeWays,
+    begun: Receiver<Begun>,
+    history: Arc<OnceLock<Arc<History>>>,
+    stepped_down: Arc<AtomicBool>,
 }
 
 impl Begins<'_> {
@@ -256,66 +301,60 @@ impl Begins<'_> {
         opened: Opened,
         identity: Identity,
     ) -> Result<(MemberEngine, SocketAddr), ServerError> {
-        let Self { config, stats, storage, planned: Plans { always, node } } = self;
-        let counters = &stats.counters;
-        let (signals, of_node) = (Signals { workers: &always }, Signals { workers: &node });
-        let (mut port, doors) = engine::doors(of_node, signals.of("network"), stats, storage, identity);
-        let (to_group, members) = queue("members", MEMBER_EVENTS, signals.of("group"), counters);
-        let (to_members, for_members) = queue("to members", INTERNAL_EVENTS, signals.of("network"), counters);
-        let (records, from_records) = queue("records", INTERNAL_EVENTS, signals.of("group"), counters);
-        let (answers, from_answers) = queue("answers", INTERNAL_EVENTS, signals.of("group"), counters);
-        let (log_events, from_log) = queue("group", INTERNAL_EVENTS, signals.of("group"), counters);
-        let (log_work, from_work) = queue("wal", INTERNAL_EVENTS, signals.of("wal"), counters);
-        let (follow, from_follow) = queue("follow", FOLLOW_EVENTS, signals.of("follow"), counters);
-        let (garbage, from_garbage) = queue("gc", GC_EVENTS, signals.of("gc"), counters);
-        let (internal, from_internal) = queue("internal", INTERNAL_EVENTS, of_node.of("transaction"), counters);
-        port.members = Some(MemberPort { group: to_group, to_members: for_members });
-        let (tell, begun) = channel();
-        let (stepped_down, history) = (Arc::new(AtomicBool::new(false)), Arc::new(OnceLock::new()));
-        let (outline, state, recovered_records) = (opened.log.outline(), opened.log.state(), opened.records);
-        let (recovery, pending) = found.end(&outline);
+        let (config, stats, recovered_records) = (self.config, self.stats, opened.records);
+        let (signals, of_node) = (Signals { workers: &self.planned.always }, Signals { workers: &self.planned.node });
+        let queues = Queues::new(signals, of_node, &stats.counters);
+        let (mut port, doors) = engine::doors(of_node, signals.of("network"), stats, self.storage, identity);
+        let Inside { mut stages, port: members, ways, begun, history, stepped_down } =
+            self.inside(found, opened, queues, &doors);
+        port.members = Some(members);
         let network = NetworkStage::new(config, port)?;
         let address = network.address();
-        let sources = group::Sources { members, records: from_records, answers: from_answers, log: from_log };
+        stages.push(Box::new(network));
+        let Plans { always, node: planned } = self.planned;
+        let crew = engine::crew(always, stages, &stats.counters, stats.started)?;
+        let (config, storage, stats) = (config.clone(), self.storage.clone(), stats.clone());
+        let later = Some(Later { config, stats: stats.clone(), planned, doors, ways, storage, history });
+        Ok((MemberEngine { node: None, crew, begun, later, stepped_down, stats, recovered_records }, address))
+    }
+
+    fn inside(&self, found: Findings<'_>, opened: Opened, queues: Queues, doors: &Doors) -> Inside {
+        let (stats, storage) = (self.stats, self.storage);
+        let (outline, state) = (opened.log.outline(), opened.log.state());
+        let (recovery, pending) = found.end(&outline);
+        let (tell, begun) = channel();
+        let (stepped_down, history) = (Arc::new(AtomicBool::new(false)), Arc::new(OnceLock::new()));
+        let Queues { members, to_members, records, answers, of_log, work, follow, garbage, internal } = queues;
+        let sources = group::Sources { members: members.1, records: records.1, answers: answers.1, log: of_log.1 };
         let outlets = group::Outlets {
-            log: log_work.outlet(),
-            tranx: internal.outlet(),
-            to_members: to_members.outlet(),
+            log: work.0.outlet(),
+            tranx: internal.0.outlet(),
+            to_members: to_members.0.outlet(),
             to_servers: doors.to_servers.outlet(),
             to_clients: doors.to_clients.outlet(),
         };
-        let me = config.member.unwrap_or_default();
-        let found = (&outline, state);
-        let wal_outlets =
-            member_wal::Outlets { group: log_events.outlet(), follow: follow.outlet(), gc: garbage.outlet() };
+        let me = self.config.member.unwrap_or_default();
+        let (of_log, gc) = (of_log.0.outlet(), garbage.0.outlet());
+        let wal_outlets = member_wal::Outlets { group: of_log, follow: follow.0.outlet(), gc };
         let stages: Vec<Box<dyn Stage>> = vec![
-            Box::new(network),
-            Box::new(GroupStage::new(me, stats.clone(), found, sources, outlets, stepped_down.clone())),
-            Box::new(MemberWalStage::new(opened.log, pending, stats.clone(), from_work, wal_outlets)),
-            Box::new(FollowStage::new(recovery, storage.clone(), from_follow, tell)),
+            Box::new(GroupStage::new(me, stats.clone(), (&outline, state), sources, outlets, stepped_down.clone())),
+            Box::new(MemberWalStage::new(opened.log, pending, stats.clone(), work.1, wal_outlets)),
+            Box::new(FollowStage::new(recovery, storage.clone(), follow.1, tell)),
             Box::new(GcStage {
                 // Segments of a group go by marks that are in the log, which has none yet.
                 gc: Gc::default(),
-                config: Arc::new(engine::node_config(config)),
+                config: Arc::new(engine::node_config(self.config)),
                 storage: storage.clone(),
                 history: history.clone(),
                 collector: opened.collector,
                 stats: stats.clone(),
-                source: from_garbage,
+                source: garbage.1,
                 batch: Vec::new(),
                 check_at_ms: 0,
             }),
         ];
-        let ways = NodeWays {
-            internal: (internal, from_internal),
-            log: records.outlet(),
-            gc: None,
-            answers: Some(answers.outlet()),
-        };
-        let crew = engine::crew(always, stages, counters, stats.started)?;
-        let (config, storage) = (config.clone(), storage.clone());
-        let later = Later { config, stats: stats.clone(), planned: node, doors, ways, storage, history };
-        let (later, stats) = (Some(later), stats.clone());
-        Ok((MemberEngine { node: None, crew, begun, later, stepped_down, stats, recovered_records }, address))
+        let ways = NodeWays { internal, log: records.0.outlet(), gc: None, answers: Some(answers.0.outlet()) };
+        let port = MemberPort { group: members.0, to_members: to_members.1 };
+        Inside { stages, port, ways, begun, history, stepped_down }
     }
 }

@@ -45,6 +45,8 @@ pub(super) struct ServerStats {
     connections: Mutex<ConnectionStats>,
     /// In a group: number of the member that leads, as far as this one knows; 0 if it knows none.
     leader: AtomicU8,
+    /// In a group: term in which this member's node has begun; 0 if it has none.
+    term: AtomicU64,
     /// Time until which a follower's log counts as full, in milliseconds of the stages' clock.
     full_member_until_ms: AtomicU64,
 }
@@ -100,6 +102,7 @@ impl ServerStats {
             refused: AtomicU64::new(0),
             connections: Mutex::default(),
             leader: AtomicU8::new(0),
+            term: AtomicU64::new(0),
             full_member_until_ms: AtomicU64::new(0),
         }
     }
@@ -107,6 +110,16 @@ impl ServerStats {
     /// Notes which member of the group leads; `None`: it is not known.
     pub(super) fn note_leader(&self, member: Option<u8>) {
         self.leader.store(member.unwrap_or(0), Ordering::Relaxed);
+    }
+
+    /// Notes the term in which this member's node begins.
+    pub(super) fn note_life(&self, term: u64) {
+        self.term.store(term, Ordering::Release);
+    }
+
+    /// Term in which this member leads and serves.
+    pub(super) fn life(&self) -> Option<u64> {
+        Some(self.term.load(Ordering::Acquire)).filter(|term| *term > 0 && self.is_open())
     }
 
     /// Number of the member that leads, if it is known.

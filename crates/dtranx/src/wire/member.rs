@@ -82,6 +82,20 @@ pub enum MemberMessage {
     },
 }
 
+/// A message from a member of a group to another server, or to a member of another group. `M` is
+/// [`crate::core::Message`], or a reference to one that is only to be sent.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum GroupMessage<M> {
+    /// The sender leads: messages for the group go to it from now on, unless another one leads in a
+    /// later term.
+    Leads {
+        /// Term in which it leads.
+        term: u64,
+    },
+    /// A message of the group's server.
+    Message(M),
+}
+
 /// An entry of a log in a batch. The index of the first is one more than that of the place before.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BatchEntry {

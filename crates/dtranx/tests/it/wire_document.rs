@@ -14,7 +14,8 @@ use dtranx::core::{
 };
 use dtranx::log::{Position, payload};
 use dtranx::wire::{
-    Ask, BatchEntry, Caller, Hello, MemberMessage, Reply, Request, Response, Secret, Side, Welcome, encode, preface,
+    Ask, BatchEntry, Caller, GroupMessage, Hello, MemberMessage, Reply, Request, Response, Secret, Side, Welcome,
+    encode, preface,
 };
 use serde::Serialize;
 
@@ -118,6 +119,10 @@ fn member_messages() -> Vec<MemberMessage> {
         MemberMessage::Ask { term, last },
         MemberMessage::Would { term, asked: 2, is_granted: true },
     ]
+}
+
+fn group_messages() -> Vec<GroupMessage<Message>> {
+    vec![GroupMessage::Leads { term: 1 }, GroupMessage::Message(Message::Keep { tranx: OWN })]
 }
 
 fn others() -> Vec<(&'static str, Vec<u8>)> {
@@ -264,6 +269,7 @@ fn choices() -> Vec<(&'static str, Vec<(u8, String)>)> {
         ("mistake", numbered(&mistakes())),
         ("message", numbered(&messages())),
         ("member message", numbered(&member_messages())),
+        ("group message", numbered(&group_messages())),
         ("vote", numbered(&[Vote::Yes, Vote::No(Refusal::LockWaitExpired)])),
         ("outcome", numbered(&[Outcome::Commit(Epoch(1)), Outcome::Abort])),
         ("step", numbered(&steps())),

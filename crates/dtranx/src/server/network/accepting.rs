@@ -102,8 +102,9 @@ impl NetworkStage {
             Party::Caller(peer) => {
                 if self.callers.get(&peer) == Some(&token) {
                     self.callers.remove(&peer);
-                    // Members of this server's own group have no transactions here.
-                    self.gone_servers.extend(Some(peer.server).filter(|_| peer.member.is_none()));
+                    // Members that follow have no transactions here.
+                    let is_speaker = peer.member.is_none() || self.leaders.of(peer.server) == Some(peer);
+                    self.gone_servers.extend(Some(peer.server).filter(|_| is_speaker));
                     self.tell_gone_servers();
                 }
             }
@@ -115,6 +116,7 @@ impl NetworkStage {
     pub(super) fn keep_house(&mut self, now_ms: u64) {
         self.call_servers(now_ms);
         self.tell_members();
+        self.announce(now_ms);
         if self.housekeeping_at_ms > now_ms {
             return;
         }

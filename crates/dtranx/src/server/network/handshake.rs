@@ -222,6 +222,7 @@ impl NetworkStage {
                 }
                 self.peers.welcomed(server);
                 self.become_party(token, Party::Called(server, true));
+                self.announce_to(server, 0);
                 Ok(())
             }
             Welcome::Refused { why, .. } => Err(WireError::Unreadable { what: why }.into()),

@@ -10,6 +10,7 @@ mod budget;
 mod connection;
 mod handshake;
 mod incoming;
+mod leaders;
 mod peers;
 mod requests;
 mod sessions;
@@ -28,6 +29,7 @@ use mio::{Events, Interest, Poll, Token};
 
 use self::budget::Budget;
 use self::connection::{CHUNK_BYTES, Connection};
+use self::leaders::Leaders;
 use self::peers::Peers;
 use self::sessions::Sessions;
 use super::descriptors;
@@ -39,7 +41,7 @@ use super::{ServerConfig, ServerError};
 use crate::cluster::{Cluster, MapId, PeerId};
 use crate::core::{ClientId, Message, ServerId};
 use crate::stage::{Signal, Stage};
-use crate::wire::{ConnectionStats, Hello, Nonce, Secret};
+use crate::wire::{ConnectionStats, GroupMessage, Hello, Nonce, Secret};
 
 const LISTENER: Token = Token(0);
 const WAKER: Token = Token(1);
@@ -63,6 +65,10 @@ pub(super) struct NetworkStage {
     member: Option<u8>,
     /// True if the stage `group` knows who the members are.
     has_told_members: bool,
+    /// Term in which the other servers have heard that this member leads.
+    announced: Option<u64>,
+    /// The leaders of the groups among the other servers.
+    leaders: Leaders,
     window: u32,
     port: Port,
     poll: Poll,
@@ -161,6 +167,8 @@ impl NetworkStage {
             me: config.server,
             member: config.member,
             has_told_members: false,
+            announced: None,
+            leaders: Leaders::default(),
             window: config.client_window,
             port,
             poll,
@@ -262,11 +270,35 @@ impl NetworkStage {
         handled
     }
 
-    /// Sends a message to a server. One that is not connected misses it, as if it were lost on the
-    /// way.
+    /// Sends a message to a server, or to the member that leads a group. One that is not connected,
+    /// or not known, misses it, as if it were lost on the way.
     fn tell(&mut self, server: ServerId, message: &Message, now_ms: u64) {
-        if let Some(token) = self.peers.ready(server.into()) {
-            self.push(token, message, now_ms);
+        let is_group = self.cluster.is_group(server);
+        let peer = if is_group { self.leaders.of(server) } else { Some(server.into()) };
+        let Some(token) = peer.and_then(|peer| self.peers.ready(peer)) else { return };
+        match self.member {
+            Some(_) => self.push(token, &GroupMessage::Message(message), now_ms),
+            None => self.push(token, message, now_ms),
+        }
+    }
+
+    /// Tells the other servers when this member has begun to lead.
+    fn announce(&mut self, now_ms: u64) {
+        let leads = self.port.stats.life();
+        if leads == self.announced {
+            return;
+        }
+        self.announced = leads;
+        for peer in self.peers.all_welcome() {
+            self.announce_to(peer, now_ms);
+        }
+    }
+
+    /// Tells a server that this member leads, if it does.
+    fn announce_to(&mut self, peer: PeerId, now_ms: u64) {
+        let is_other = peer.server != self.me;
+        if let (Some(term), Some(token)) = (self.announced.filter(|_| is_other), self.peers.ready(peer)) {
+            self.push(token, &GroupMessage::<&Message>::Leads { term }, now_ms);
         }
     }
 

@@ -1,7 +1,7 @@
 //! The connections to the other servers, and to the other members of a group: each is called, and
 //! called again when it is lost.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -44,10 +44,15 @@ impl Peers {
         self.peers.get(&peer).filter(|peer| peer.is_welcome).and_then(|peer| peer.token)
     }
 
-    /// Servers that are connected; members are not among them.
-    pub(super) fn all_ready(&self) -> Vec<ServerId> {
-        let ready = self.peers.iter().filter(|(id, peer)| peer.is_welcome && id.member.is_none());
-        ready.map(|(id, _)| id.server).collect()
+    /// Servers and members that have welcomed this one.
+    pub(super) fn all_welcome(&self) -> Vec<PeerId> {
+        self.peers.iter().filter(|(_, peer)| peer.is_welcome).map(|(id, _)| *id).collect()
+    }
+
+    /// Servers that are connected, `me` not among them; of a group, any member.
+    pub(super) fn all_ready(&self, me: ServerId) -> Vec<ServerId> {
+        let servers: BTreeSet<ServerId> = self.all_welcome().into_iter().map(|peer| peer.server).collect();
+        servers.into_iter().filter(|server| *server != me).collect()
     }
 
     /// Servers and members that are to be called now.

@@ -13,7 +13,8 @@ use crate::server::admission;
 use crate::server::member_event::FromMembers;
 use crate::server::stages::BATCH;
 use crate::wire::{
-    Ask, AskKind, Hello, MemberMessage, Proof, Reply, Request, RequestHead, Response, Welcome, WireError, decode,
+    Ask, AskKind, GroupMessage, Hello, MemberMessage, Proof, Reply, Request, RequestHead, Response, Welcome, WireError,
+    decode,
 };
 
 /// Number of clients' messages that are handled in one turn before servers are read again.
@@ -26,6 +27,8 @@ enum Heard {
     Message(ServerId, Message),
     /// Another member of this group, by its number.
     Member(u8, MemberMessage),
+    /// A member of another group.
+    Group(PeerId, GroupMessage<Message>),
     Hello(Hello),
     Proof(Proof),
     Welcome(PeerId, Welcome),
@@ -33,10 +36,19 @@ enum Heard {
     Nothing,
 }
 
-fn understand(party: Party, is_closing: bool, is_challenged: bool, payload: &[u8]) -> Result<Heard, WireError> {
+fn understand(
+    me: ServerId,
+    party: Party,
+    is_closing: bool,
+    is_challenged: bool,
+    payload: &[u8],
+) -> Result<Heard, WireError> {
     Ok(match party {
         Party::Client(client) => Heard::Request(client, decode(payload)?, payload.len()),
-        Party::Caller(PeerId { member: Some(member), .. }) => Heard::Member(member, decode(payload)?),
+        Party::Caller(PeerId { server, member: Some(member) }) if server == me => {
+            Heard::Member(member, decode(payload)?)
+        }
+        Party::Caller(peer @ PeerId { member: Some(_), .. }) => Heard::Group(peer, decode(payload)?),
         Party::Caller(PeerId { server, member: None }) => Heard::Message(server, decode(payload)?),
         Party::Unknown if is_closing => Heard::Nothing,
         Party::Unknown if is_challenged => Heard::Proof(decode(payload)?),
@@ -109,8 +121,9 @@ impl NetworkStage {
             let party = connection.party;
             match connection.next()? {
                 Some(Frame::Whole(payload)) => {
-                    let is_challenged = self.challenged.contains_key(&token);
-                    let heard = understand(party, self.closing.contains(&token), is_challenged, payload)?;
+                    let (me, is_challenged) = (self.me, self.challenged.contains_key(&token));
+                    let is_closing = self.closing.contains(&token);
+                    let heard = understand(me, party, is_closing, is_challenged, payload)?;
                     self.handle(token, heard, now_ms)?;
                 }
                 Some(Frame::Unkept(head)) => self.refuse_unkept(token, party, &head, now_ms),
@@ -129,6 +142,8 @@ impl NetworkStage {
         match heard {
             Heard::Request(client, request, bytes) => self.serve(token, client, request, bytes, now_ms),
             Heard::Message(from, message) => self.receive(from, message, now_ms),
+            Heard::Group(from, GroupMessage::Leads { term }) => self.leaders.note(from, term),
+            Heard::Group(from, GroupMessage::Message(message)) => self.receive(from.server, message, now_ms),
             Heard::Member(from, message) => {
                 // Without room it is as if it were lost on the way.
                 if let Some(ways) = &self.port.members {
@@ -144,7 +159,8 @@ impl NetworkStage {
     }
 
     fn receive(&mut self, from: ServerId, message: Message, now_ms: u64) {
-        if !self.port.identity.is_in_use() {
+        let is_serving = self.member.is_none() || self.port.stats.is_open();
+        if !self.port.identity.is_in_use() || !is_serving {
             // As if it were lost on the way.
             return;
         }
@@ -158,7 +174,7 @@ impl NetworkStage {
         let Request { id, is_repeated, ask } = request;
         if ask == Ask::Status {
             self.note_connections();
-            let reply = Reply::Status(Box::new(self.port.stats.status(self.peers.all_ready())));
+            let reply = Reply::Status(Box::new(self.port.stats.status(self.peers.all_ready(self.me))));
             return self.push(token, &Response { id, reply }, now_ms);
         }
         if !self.budget.admits(bytes, self.sessions.bytes(client)) {

@@ -29,13 +29,13 @@ use crate::server::stats::ServerStats;
 use crate::stage::{Counters, Inlet, Outlet, Signal, Source, Stage, queue};
 use crate::storage::InMemory;
 use crate::wire::{
-    Ask, Caller, Hello, MemberMessage, PREFACE_BYTES, Reply, Request, Response, Welcome, decode, encode, next_frame,
-    preface,
+    Ask, Caller, GroupMessage, Hello, MemberMessage, PREFACE_BYTES, Reply, Request, Response, Welcome, decode, encode,
+    next_frame, preface,
 };
 
 const ME: ServerId = ServerId(1);
 const OTHER: ServerId = ServerId(2);
-const STORE: StoreId = StoreId([2; 16]);
+const STORE: StoreId = StoreId([200; 16]);
 /// Time limit of events on a loaded machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -516,4 +516,59 @@ fn client_of_a_member_that_does_not_serve_is_told_who_leads() {
     }
     rig.stage.port.stats.open(Incarnation(7));
     rig.client();
+}
+
+/// This server, and another one that is a group.
+fn beside_a_group() -> Rig {
+    Rig::new(|config| {
+        let members = [1, 2, 3].map(|port| ([127, 0, 0, 1], port).into()).to_vec();
+        config.cluster.groups = [(OTHER, members)].into();
+    })
+}
+
+#[test]
+fn messages_of_a_groups_members_are_those_of_one_server() {
+    let mut rig = beside_a_group();
+    let inquire = |number| Message::Inquire { tranx: TranxId { server: ME, number } };
+    // They stay connected: the end of the one that leads would be the server's.
+    let mut callers = Vec::new();
+    for member in [2, 3] {
+        let store = StoreId([member; 16]);
+        let (mut caller, welcome) = rig.greet(Caller::Member { server: OTHER, member, store });
+        assert!(matches!(welcome, Welcome::Server { .. }), "{welcome:?}");
+        caller.say(&GroupMessage::<Message>::Leads { term: member.into() });
+        caller.say(&GroupMessage::Message(inquire(member.into())));
+        let heard = rig.until("message", |rig| {
+            let mut heard = Vec::new();
+            rig.peers.take(8, &mut heard);
+            heard.pop()
+        });
+        let TranxEvent::Receive { from: OTHER, message } = heard else { panic!("{heard:?}") };
+        assert_eq!(message, inquire(member.into()));
+        assert_eq!(rig.stage.leaders.of(OTHER), Some(PeerId::member(OTHER, member)));
+        callers.push(caller);
+    }
+}
+
+#[test]
+fn member_that_does_not_serve_drops_what_servers_say() {
+    let mut rig = Rig::new(|config| {
+        let members = [0, 1, 2].map(|port| ([127, 0, 0, 1], port).into()).to_vec();
+        config.cluster.groups = [(ME, members)].into();
+        config.member = Some(1);
+    });
+    let inquire = Message::Inquire { tranx: TranxId { server: ME, number: 1 } };
+    let taken = |rig: &mut Rig| rig.peers.take(8, &mut Vec::new());
+    let (mut other, welcome) = rig.greet(Caller::Server { server: OTHER, store: STORE });
+    assert!(matches!(welcome, Welcome::Member { .. }), "{welcome:?}");
+    other.say(&inquire);
+    rig.until("message", |rig| Some(()).filter(|()| taken(rig) == 1));
+    rig.stage.port.stats.open(Incarnation(0));
+    other.say(&inquire);
+    // What is no message ends the connection, once what came before it was handled.
+    other.say(&vec![255_u8; 3]);
+    rig.until("end", |_| other.is_closed().then_some(()));
+    let mut left = Vec::new();
+    rig.peers.take(8, &mut left);
+    assert!(left.iter().all(|event| matches!(event, TranxEvent::ServerGone { .. })), "{left:?}");
 }

@@ -9,8 +9,8 @@ use dtranx::core::{
 use dtranx::log::{Position, payload};
 use dtranx::stage::{QueueReading, Readings, StageReading};
 use dtranx::wire::{
-    Ask, BatchEntry, Caller, ConnectionStats, Hello, MemberMessage, Proof, Reply, Request, Response, ServerStatus,
-    Welcome, decode, encode, next_frame, preface,
+    Ask, BatchEntry, Caller, ConnectionStats, GroupMessage, Hello, MemberMessage, Proof, Reply, Request, Response,
+    ServerStatus, Welcome, decode, encode, next_frame, preface,
 };
 use serde::Serialize;
 
@@ -100,6 +100,12 @@ fn member_messages() -> Vec<(&'static str, MemberMessage)> {
         ("ask", MemberMessage::Ask { term, last }),
         ("would", MemberMessage::Would { term, asked: 70_001, is_granted: false }),
     ]
+}
+
+/// Messages of a group's member to another server.
+fn group_messages() -> Vec<(&'static str, GroupMessage<Message>)> {
+    let keep = GroupMessage::Message(Message::Keep { tranx: TRANX });
+    vec![("leads", GroupMessage::Leads { term: 70_000 }), ("keep", keep)]
 }
 
 fn requests() -> Vec<(&'static str, Request)> {
@@ -239,6 +245,7 @@ pub(crate) fn payloads() -> Corpus {
     add(&mut corpus, 5, "record", records());
     add(&mut corpus, 6, "gc_record", vec![("marks", gc_record())]);
     add(&mut corpus, 7, "member", member_messages());
+    add(&mut corpus, 8, "group", group_messages());
     corpus
 }
 
@@ -293,6 +300,7 @@ pub(crate) fn is_read(entry: &[u8]) -> bool {
         4 => decode::<Message>(payload).is_ok(),
         5 => decode::<Record>(payload).is_ok(),
         7 => decode::<MemberMessage>(payload).is_ok(),
+        8 => decode::<GroupMessage<Message>>(payload).is_ok(),
         _ => decode::<GcRecord>(payload).is_ok(),
     }
 }

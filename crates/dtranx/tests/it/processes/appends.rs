@@ -88,23 +88,30 @@ fn torment_list_appends_to_a_group_are_strictly_serializable() {
 }
 
 fn torment(mut trio: Trio) {
+    let clients = (0..4).map(|_| trio.client(REQUEST_MS)).collect();
+    let reader = trio.client(20_000);
+    append_and_judge(clients, &reader, || trio.torment());
+}
+
+/// Lets clients append to lists and read them while `torment` runs, and judges what they have seen
+/// and what is there at the end.
+pub(crate) fn append_and_judge(clients: Vec<Client>, reader: &Client, torment: impl FnOnce()) {
     let recorder = Recorder::default();
     let over = AtomicBool::new(false);
     thread::scope(|scope| {
-        for seed in 0..4 {
-            let (client, recorder, over) = (trio.client(REQUEST_MS), &recorder, &over);
+        for (client, seed) in clients.into_iter().zip(0..) {
+            let (recorder, over) = (&recorder, &over);
             scope.spawn(move || work(&client, seed, recorder, over));
         }
-        trio.torment();
+        torment();
         over.store(true, Ordering::Relaxed);
     });
     // The final contents of all lists are part of the history.
-    let client = trio.client(20_000);
     let last = recorder.value() / (APPENDS_PER_LIST * LISTS) * LISTS + LISTS;
     for list in 0..last {
         let (process, ops) = (recorder.process(), vec![Op::Read(list, None)]);
         recorder.begin(process, &ops);
-        let done = client.transact(|tranx| carry_out(tranx, &ops)).unwrap();
+        let done = reader.transact(|tranx| carry_out(tranx, &ops)).unwrap();
         recorder.end(process, &ops, &End::Done(done));
     }
     recorder.judge();

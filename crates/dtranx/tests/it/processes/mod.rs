@@ -1,7 +1,7 @@
 //! Tests of three real servers that are killed, paused and cut off from each other while clients
 //! work. No acknowledged transaction may be lost, and the clients' history must be strictly
 //! serializable.
-mod appends;
+pub(crate) mod appends;
 mod backup;
 mod bank;
 pub(crate) mod commands;

@@ -1,22 +1,26 @@
 //! Tests of groups in this process: who serves, whose store counts, and what
 //! tools do with a member's folder.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::thread;
+use std::time::Duration;
 
 use dtranx::client::{Client, ClientOptions, Error, Snapshot};
-use dtranx::cluster::Cluster;
+use dtranx::cluster::{Cluster, Server as Described};
 use dtranx::core::{KeyRange, ServerId};
 use dtranx::server::{Embedded, Resolver, Server, ServerConfig, verify};
 use tempfile::TempDir;
 
 use crate::limit::Limit;
-use crate::server::free_address;
+use crate::processes::appends::append_and_judge;
+use crate::server::{config, free_address};
 
 const GROUP: ServerId = ServerId(1);
 
 struct Members {
     cluster: Cluster,
+    group: ServerId,
     folder: TempDir,
     servers: Vec<Option<Server>>,
 }
@@ -24,7 +28,12 @@ struct Members {
 impl Members {
     fn new(members: usize) -> Self {
         let cluster = Cluster::of_group("test", GROUP, (0..members).map(|_| free_address()).collect());
-        Self { cluster, folder: tempfile::tempdir().unwrap(), servers: (0..members).map(|_| None).collect() }
+        Self {
+            cluster,
+            group: GROUP,
+            folder: tempfile::tempdir().unwrap(),
+            servers: (0..members).map(|_| None).collect(),
+        }
     }
 
     fn start(number: usize) -> Self {
@@ -35,7 +44,7 @@ impl Members {
 
     fn config(&self, at: usize) -> ServerConfig {
         let folder = self.folder.path().join(at.to_string());
-        let mut config = ServerConfig::new(self.cluster.clone(), GROUP, &folder);
+        let mut config = ServerConfig::new(self.cluster.clone(), self.group, &folder);
         config.member = Some(at as u8 + 1);
         config.segment_bytes = 16 << 20;
         config
@@ -51,7 +60,7 @@ impl Members {
 
     fn client(&self, request_ms: u64) -> Result<Client, Error> {
         let options = ClientOptions { attempts: 10_000, request_ms, ..ClientOptions::default() };
-        Client::connect(&self.cluster.addresses(GROUP), options)
+        Client::connect(&self.cluster.addresses(self.group), options)
     }
 }
 
@@ -182,7 +191,7 @@ fn folder_of_another_member_or_group_is_refused() {
     let refused = error(Server::start(&config));
     assert!(refused.contains("members: the groups have so many members: {\"1\": 3}"), "{refused}");
     let (mut config, address) = (members.config(0), members.cluster.addresses(GROUP)[0]);
-    config.cluster = Cluster::hashed("test", vec![dtranx::cluster::Server { id: GROUP, address }]);
+    config.cluster = Cluster::hashed("test", vec![Described { id: GROUP, address }]);
     config.member = None;
     let refused = error(Server::start(&config));
     assert!(refused.contains("member: the data are those of member 1, the configuration says no member"), "{refused}");
@@ -204,4 +213,50 @@ fn tools_read_a_members_folder_or_say_why_not() {
     assert!(counted.iter().filter(|records| **records > 10).count() >= 2, "{counted:?}");
     let refused = Resolver::open(&config, &[], &BTreeSet::new()).err().unwrap().to_string();
     assert!(refused.contains("member: what an operator decides"), "{refused}");
+}
+
+/// A cluster of two groups and a server that is none, whose keys are spread over all three.
+fn mixed() -> (Members, Members, Server) {
+    let groups: BTreeMap<ServerId, Vec<_>> =
+        [1, 2].map(|id| (ServerId(id), (0..3).map(|_| free_address()).collect())).into();
+    let described = |(id, members): (&ServerId, &Vec<_>)| Described { id: *id, address: members[0] };
+    let alone = Described { id: ServerId(3), address: free_address() };
+    let servers = groups.iter().map(described).chain([alone]).collect();
+    let cluster = Cluster { groups, ..Cluster::hashed("test", servers) };
+    let [mut first, mut second] = [1, 2].map(|id| Members {
+        cluster: cluster.clone(),
+        group: ServerId(id),
+        folder: tempfile::tempdir().unwrap(),
+        servers: (0..3).map(|_| None).collect(),
+    });
+    let alone = Server::start(&config(&cluster, 3, first.folder.path())).unwrap();
+    (0..3).for_each(|at| first.run(at));
+    (0..3).for_each(|at| second.run(at));
+    (first, second, alone)
+}
+
+#[test]
+fn transactions_over_groups_and_a_server_are_strictly_serializable_while_members_end() {
+    let _limit = Limit::of(300, "answer to a transaction");
+    let (mut first, mut second, _alone) = mixed();
+    let reader = first.client(60_000).unwrap();
+    // Snapshots are made by all servers together.
+    assert!(reader.snapshot().unwrap().scan(&KeyRange::all(), 10).unwrap().items.is_empty());
+    let clients = (0..3).map(|_| first.client(1_000).unwrap()).collect();
+    append_and_judge(clients, &reader, || {
+        for at in 0..3 {
+            for group in [&mut first, &mut second] {
+                group.end(at);
+                thread::sleep(Duration::from_millis(300));
+                group.run(at);
+                thread::sleep(Duration::from_millis(300));
+            }
+        }
+    });
+    for server in [1, 2, 3] {
+        assert_eq!(reader.status(ServerId(server)).unwrap().anomalies, 0);
+    }
+    let snapshot = reader.snapshot().unwrap();
+    let counted = snapshot.scan(&KeyRange::all(), usize::MAX).unwrap().items.len();
+    assert_eq!(reader.scan(&KeyRange::all(), usize::MAX).unwrap().items.len(), counted);
 }

@@ -190,6 +190,7 @@ impl GroupStage {
             Command::Begin { life } => {
                 self.serving = Some(life);
                 self.stats.note_leader(Some(self.me));
+                self.stats.note_life(life.get());
                 self.outlets.log.send(LogWork::Begin);
             }
             Command::Logged { through } => {
