@@ -122,13 +122,15 @@ impl Entries {
 #[allow(clippy::unwrap_used, reason = "a test may panic")]
 mod tests {
     use super::*;
-    use crate::core::{Key, Record, ServerId, TranxId, Value, Write};
+    use crate::core::{ClientId, Incarnation, Key, MessageId, Record, RequestId, ServerId, TranxId, Value, Write};
 
     fn append(ticket: u64, bytes: usize, durable: bool) -> Append {
         let value = Some(Value::new(vec![7; bytes]).unwrap());
         let writes = vec![Write { key: Key::smallest(), value }];
         let tranx = TranxId { server: ServerId(1), number: ticket };
-        Append { ticket: LogTicket(ticket), record: Record::OnePhase { tranx, writes }, durable }
+        let client = ClientId { incarnation: Incarnation(1), number: 1 };
+        let request = RequestId { client, message: MessageId(ticket) };
+        Append { ticket: LogTicket(ticket), record: Record::OnePhase { tranx, writes, request }, durable }
     }
 
     /// Entries that were taken, with the next one written at this index.

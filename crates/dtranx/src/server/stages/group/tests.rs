@@ -9,7 +9,8 @@ use std::sync::mpsc::{Receiver, channel};
 use super::{GroupStage, Outlets, Sources};
 use crate::core::machine::TranxEvent;
 use crate::core::{
-    ClientId, Incarnation, Key, LogTicket, NodeConfig, Partition, Record, ServerId, StoreId, TranxId, Value, Write,
+    ClientId, Incarnation, Key, LogTicket, MessageId, NodeConfig, Partition, Record, RequestId, ServerId, StoreId,
+    TranxId, Value, Write,
 };
 use crate::log::{LogOptions, Memory, TranxLog};
 use crate::server::event::{Append, ToClient};
@@ -46,7 +47,9 @@ fn key() -> Key {
 /// A committed write of this number.
 fn record(number: u64) -> Record {
     let write = Write { key: key(), value: Some(Value::new(number.to_string()).unwrap()) };
-    Record::OnePhase { tranx: TranxId { server: GROUP, number }, writes: vec![write] }
+    let client = ClientId { incarnation: Incarnation(1), number: 1 };
+    let request = RequestId { client, message: MessageId(number) };
+    Record::OnePhase { tranx: TranxId { server: GROUP, number }, writes: vec![write], request }
 }
 
 struct Member {
