@@ -74,18 +74,17 @@ fn is_whole(history: &History, work: WorkId, attempt: &Attempt) -> Result<(), St
     Ok(())
 }
 
-/// Checks that each key holds what was written last.
+/// Checks that each key holds what was written last, wherever it is stored.
 fn is_stored(world: &World<'_>) -> Result<(), String> {
-    let mut stored: BTreeMap<&Key, TranxId> = BTreeMap::new();
-    for server in world.servers.values() {
-        stored.extend(server.stored().map(|(key, item)| (key, item.version)));
-    }
-    for key in keys(&world.options) {
-        let last = world.history.writes.get(&key).and_then(|order| order.last());
-        let expected = last.filter(|(_, is_put)| *is_put).map(|(version, _)| *version);
-        let found = stored.get(&key).copied();
-        if found != expected {
-            return Err(format!("{key:?} holds version {found:?}, not {expected:?}"));
+    for server in world.servers.values().filter(|server| !server.is_lost()) {
+        let stored: BTreeMap<&Key, TranxId> = server.stored().map(|(key, item)| (key, item.version)).collect();
+        for key in keys(&world.options).filter(|key| world.partition.server_of(key) == server.id()) {
+            let last = world.history.writes.get(&key).and_then(|order| order.last());
+            let expected = last.filter(|(_, is_put)| *is_put).map(|(version, _)| *version);
+            let found = stored.get(&key).copied();
+            if found != expected {
+                return Err(format!("{key:?} holds version {found:?} at {}, not {expected:?}", server.place));
+            }
         }
     }
     Ok(())
@@ -292,5 +291,12 @@ fn report(world: &World<'_>, committed: &BTreeMap<WorkId, &Attempt>) -> Report {
         crashes: world.crashes,
         events: world.events,
         most_segments: world.most_segments,
+        told: world.told,
+        #[cfg(test)]
+        lives: world.lives,
+        #[cfg(test)]
+        overlaps: world.overlaps,
+        #[cfg(test)]
+        lost_disks: world.lost_disks,
     }
 }

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use super::{history::Snapshot, workload::Plan};
+use super::{history::Snapshot, place::Place, workload::Plan};
 use crate::core::{Again, ClientId, Key, MessageId, ServerId, Transaction, TranxId};
 
 /// Number of times that a commit is sent before the client gives up without knowing the outcome.
@@ -34,20 +34,32 @@ pub(crate) struct Client {
     /// Whether its next transaction is the same once more.
     pub(crate) repeats: bool,
     pub(crate) request: Option<Request>,
-    pub(crate) connections: BTreeMap<ServerId, ClientId>,
+    pub(crate) connections: BTreeMap<Place, ClientId>,
     pub(crate) last_message: u64,
     /// The snapshot that it reads.
     pub(crate) snapshot: Option<Snapshot>,
     /// The last version that it saw of each key.
     pub(crate) cache: BTreeMap<Key, Option<TranxId>>,
+    /// The largest number of each server's transactions that it has heard of.
+    pub(crate) heard: BTreeMap<ServerId, u64>,
+}
+
+impl Client {
+    /// Hears of a transaction.
+    pub(crate) fn hear(&mut self, tranx: TranxId) {
+        let heard = self.heard.entry(tranx.server).or_default();
+        *heard = tranx.number.max(*heard);
+    }
 }
 
 /// A commit that is not answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Request {
-    pub(crate) server: ServerId,
+    pub(crate) server: Place,
     pub(crate) client: ClientId,
     pub(crate) message: MessageId,
     pub(crate) sends: u32,
     pub(crate) retries: u32,
+    /// The largest number of the server's transactions that the client had heard of before.
+    pub(crate) above: u64,
 }

@@ -38,6 +38,9 @@ pub(crate) struct Disk {
     /// Items as reads see them.
     pub(crate) items: BTreeMap<Key, Item>,
     persisted: BTreeMap<Key, Item>,
+    /// Last writer of each key, of deleted ones too, as reads see it and as it is persisted.
+    writers: BTreeMap<Key, TranxId>,
+    persisted_writers: BTreeMap<Key, TranxId>,
     /// Writes that were applied since `persisted`.
     unpersisted: Vec<(TranxId, Vec<Write>)>,
     /// Snapshots from the end of this epoch on can be read.
@@ -57,6 +60,8 @@ impl Disk {
             gc_writing: None,
             items: BTreeMap::new(),
             persisted: BTreeMap::new(),
+            writers: BTreeMap::new(),
+            persisted_writers: BTreeMap::new(),
             unpersisted: Vec::new(),
             snapshots_from: Epoch(0),
             replaced: BTreeMap::new(),
@@ -90,7 +95,7 @@ impl Disk {
     }
 
     pub(crate) fn apply(&mut self, tranx: TranxId, writes: Vec<Write>) {
-        write(&mut self.items, tranx, &writes);
+        write(&mut self.items, &mut self.writers, tranx, &writes);
         self.unpersisted.push((tranx, writes));
     }
 
@@ -120,9 +125,13 @@ impl Disk {
         Some(replaced.map_or_else(|| self.seen(key, history), |(_, seen)| *seen))
     }
 
-    fn seen(&self, key: &Key, history: &History) -> Seen {
+    /// What a read sees now.
+    pub(crate) fn seen(&self, key: &Key, history: &History) -> Seen {
         let version = self.items.get(key).map(|item| item.version);
-        Seen { version, writes: history.writes.get(key).map_or(0, Vec::len) }
+        let order = history.writes.get(key).map_or(&[][..], Vec::as_slice);
+        let writer = self.writers.get(key);
+        let at = order.iter().position(|(written, _)| Some(written) == writer);
+        Seen { version, writes: at.map_or(0, |at| at + 1) }
     }
 
     /// Number of writes that were applied and not persisted.
@@ -133,7 +142,7 @@ impl Disk {
     /// Persists the first `count` of the writes that were not persisted.
     pub(crate) fn persist(&mut self, count: usize) {
         for (tranx, writes) in self.unpersisted.drain(..count.min(self.unpersisted.len())) {
-            write(&mut self.persisted, tranx, &writes);
+            write(&mut self.persisted, &mut self.persisted_writers, tranx, &writes);
         }
     }
 
@@ -177,10 +186,11 @@ impl Disk {
         self.removed.clear();
         for (tranx, writes) in std::mem::take(&mut self.unpersisted) {
             if rng.random() {
-                write(&mut self.persisted, tranx, &writes);
+                write(&mut self.persisted, &mut self.persisted_writers, tranx, &writes);
             }
         }
         self.items = self.persisted.clone();
+        self.writers = self.persisted_writers.clone();
         if self.segments.is_empty() {
             self.segments.push_back(Segment::new(SegmentId(1)));
         }
@@ -193,8 +203,9 @@ impl Segment {
     }
 }
 
-fn write(items: &mut BTreeMap<Key, Item>, tranx: TranxId, writes: &[Write]) {
+fn write(items: &mut BTreeMap<Key, Item>, writers: &mut BTreeMap<Key, TranxId>, tranx: TranxId, writes: &[Write]) {
     for Write { key, value } in writes {
+        writers.insert(key.clone(), tranx);
         match value {
             Some(value) => items.insert(key.clone(), Item { value: value.clone(), version: tranx }),
             None => items.remove(key),

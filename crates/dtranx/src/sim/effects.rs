@@ -4,42 +4,50 @@
 use rand::RngExt;
 
 use super::{
+    place::Place,
     workload::keys,
     world::{Event, Work, World},
 };
 use crate::core::{CheckAnswer, Command, Input, LogTicket, Message, Record, ServerId};
 
 impl World<'_> {
-    pub(super) fn carry_out(&mut self, id: ServerId, commands: Vec<Command>) {
+    pub(super) fn carry_out(&mut self, id: Place, commands: Vec<Command>) {
         for command in commands {
             self.tell(|| format!("  server {id}: {command:?}"));
-            match command {
-                Command::Send { to, message } => self.send(id, to, message),
-                Command::Reply { client, message, answer } => self.reply(id, client, message, answer),
-                Command::Log { record, durable, .. } => self.append(id, record, durable),
-                Command::Check { work, reads, scans } => self.work(id, 500, Work::Check(work, reads, scans)),
-                Command::ReplySnapshot { client, message, answer } => self.reply_snapshot(id, client, message, answer),
-                Command::Apply { tranx, epoch, writes } => self.work(id, 500, Work::Apply(tranx, epoch, writes)),
-                Command::PersistStorage => {
-                    let applied = self.servers.get(&id).map_or(0, |server| server.disk.unpersisted());
-                    self.work(id, 5_000, Work::Persist(applied));
+            #[cfg(test)]
+            let Some(command) = self.take_from_node(id, command) else { continue };
+            self.perform(id, command);
+        }
+    }
+
+    /// Carries out one command.
+    pub(super) fn perform(&mut self, id: Place, command: Command) {
+        match command {
+            Command::Send { to, message } => self.send(id, to, message),
+            Command::Reply { client, message, answer } => self.reply(id, client, message, answer),
+            Command::Log { record, durable, .. } => self.append(id, record, durable),
+            Command::Check { work, reads, scans } => self.work(id, 500, Work::Check(work, reads, scans)),
+            Command::ReplySnapshot { client, message, answer } => self.reply_snapshot(id, client, message, answer),
+            Command::Apply { tranx, epoch, writes } => self.work(id, 500, Work::Apply(tranx, epoch, writes)),
+            Command::PersistStorage => {
+                let applied = self.servers.get(&id).map_or(0, |server| server.disk.unpersisted());
+                self.work(id, 5_000, Work::Persist(applied));
+            }
+            Command::WriteGcRecord(record) => {
+                if let Some(server) = self.servers.get_mut(&id) {
+                    server.disk.gc_writing = Some(record);
                 }
-                Command::WriteGcRecord(record) => {
-                    if let Some(server) = self.servers.get_mut(&id) {
-                        server.disk.gc_writing = Some(record);
-                    }
-                    self.work(id, 5_000, Work::WriteGcRecord);
-                }
-                Command::RemoveSegments { through } => {
-                    if let Some(server) = self.servers.get_mut(&id) {
-                        server.disk.remove_through(through);
-                    }
+                self.work(id, 5_000, Work::WriteGcRecord);
+            }
+            Command::RemoveSegments { through } => {
+                if let Some(server) = self.servers.get_mut(&id) {
+                    server.disk.remove_through(through);
                 }
             }
         }
     }
 
-    pub(super) fn append(&mut self, id: ServerId, record: Record, durable: bool) {
+    pub(super) fn append(&mut self, id: Place, record: Record, durable: bool) {
         let Some(server) = self.servers.get_mut(&id) else { return };
         let sealed = server.disk.append(record);
         let (appended, life) = (server.disk.appended, server.life);
@@ -52,13 +60,13 @@ impl World<'_> {
         }
     }
 
-    pub(super) fn work(&mut self, id: ServerId, most_us: u64, work: Work) {
+    pub(super) fn work(&mut self, id: Place, most_us: u64, work: Work) {
         let life = self.servers.get(&id).map_or(0, |server| server.life);
         let after_us = self.rng.random_range(1..most_us);
         self.later(after_us, Event::Done { server: id, life, work });
     }
 
-    pub(super) fn done(&mut self, id: ServerId, life: u64, work: Work) {
+    pub(super) fn done(&mut self, id: Place, life: u64, work: Work) {
         let Some(server) = self.servers.get_mut(&id).filter(|server| server.life == life) else { return };
         let input = match work {
             Work::Flush(count) => {
@@ -71,7 +79,9 @@ impl World<'_> {
                     let concerned = keys(&self.options).filter(|key| {
                         scans.iter().any(|scan| scan.range.contains(key)) || reads.iter().any(|read| read.key == *key)
                     });
-                    self.history.checked(work, id, self.now_us, concerned);
+                    let seen = concerned.map(|key| (key.clone(), server.disk.seen(&key, &self.history).writes));
+                    let seen = seen.collect();
+                    self.history.checked(work, id.server, self.now_us, seen);
                 }
                 return self.answer(id, Input::Checked { work, answer });
             }
@@ -98,18 +108,24 @@ impl World<'_> {
 
     /// Answers as the storage, as if by one of several threads: a later request may be answered
     /// first.
-    fn answer(&mut self, id: ServerId, input: Input) {
+    fn answer(&mut self, id: Place, input: Input) {
         let most_us = self.hop_us();
         self.work(id, most_us, Work::Answer(input));
     }
 
-    pub(super) fn send(&mut self, from: ServerId, to: ServerId, message: Message) {
-        if self.cuts.get(&(from, to)).is_some_and(|until_us| *until_us > self.now_us) && !self.is_calm() {
+    pub(super) fn send(&mut self, from: Place, to: ServerId, message: Message) {
+        let to = self.reach(to);
+        if self.is_cut(from, to) {
             return;
         }
         for after_us in self.copies() {
-            self.later(after_us, Event::Message { from, to, message: message.clone() });
+            self.later(after_us, Event::Message { from: from.server, to, message: message.clone() });
         }
+    }
+
+    /// Returns true if these places cannot reach each other now.
+    pub(super) fn is_cut(&self, from: Place, to: Place) -> bool {
+        self.cuts.get(&(from, to)).is_some_and(|until_us| *until_us > self.now_us) && !self.is_calm()
     }
 
     /// Times at which the copies of a message arrive: none if it is lost.

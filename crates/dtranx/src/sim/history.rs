@@ -92,8 +92,7 @@ impl History {
     }
 
     /// Notes that a part is found to be valid, and the writes that its keys have seen so far.
-    pub(crate) fn checked(&mut self, work: WorkId, server: ServerId, at_us: u64, keys: impl Iterator<Item = Key>) {
-        let seen = keys.map(|key| (key.clone(), self.writes.get(&key).map_or(0, Vec::len))).collect();
+    pub(crate) fn checked(&mut self, work: WorkId, server: ServerId, at_us: u64, seen: BTreeMap<Key, usize>) {
         self.checked.entry((work, server)).or_default().push(Checked { at_us, seen });
     }
 

@@ -11,7 +11,9 @@
 //! - `world`: the loop of events.
 //! - `effects`: carries out a node's commands.
 //! - `passing`: delivers events between its machines.
-//! - `server`: a node with its disk.
+//! - `server`: a node with its disk, at a `place`.
+//! - `group`, `member`: servers that are groups of members; in tests alone, as the machine of a
+//!   member is.
 //! - `client`, `turns`, `snapshots`: what clients do.
 //! - `history`, `check`: what happened, and whether it may have.
 
@@ -19,9 +21,14 @@ mod check;
 mod client;
 mod disk;
 mod effects;
+#[cfg(test)]
+mod group;
 mod history;
+#[cfg(test)]
+mod member;
 pub mod options;
 mod passing;
+mod place;
 mod server;
 mod snapshots;
 mod turns;
@@ -44,6 +51,8 @@ pub struct Report {
     pub unknown_committed: usize,
     /// Aborted transactions whose outcome clients do not know.
     pub unknown_aborted: usize,
+    /// Requests without an answer of which a later life of the server has told what became of them.
+    pub told: usize,
     /// Snapshots that were made and read to their end.
     pub snapshots: usize,
     /// Number of crashes of servers.
@@ -52,6 +61,15 @@ pub struct Report {
     pub events: u64,
     /// The most sealed segments that any server had at once.
     pub most_segments: usize,
+    /// Number of lives that have begun in groups.
+    #[cfg(test)]
+    pub(crate) lives: usize,
+    /// Number of these that have begun while an earlier one went on.
+    #[cfg(test)]
+    pub(crate) overlaps: usize,
+    /// Number of members' disks that were lost.
+    #[cfg(test)]
+    pub(crate) lost_disks: usize,
 }
 
 /// Fault that a run has shown.

@@ -2,9 +2,10 @@
 
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 
-use crate::core::NodeConfig;
+use super::place::Place;
+use crate::core::{NodeConfig, ServerId};
 #[cfg(test)]
-use crate::core::flaw::Flaw;
+use crate::core::{flaw::Flaw, group};
 
 /// Events of a run. Probabilities are in percent.
 #[derive(Clone, Debug)]
@@ -29,9 +30,24 @@ pub struct SimOptions {
     pub pauses: usize,
     /// Percentage of clients' work that is snapshots.
     pub snapshots: u32,
+    /// Number of servers, the first ones, that are groups of three members.
+    #[cfg(test)]
+    pub(crate) groups: u16,
+    /// Number of times that a leader is cut off from the others of its group for a while.
+    #[cfg(test)]
+    pub(crate) isolations: usize,
+    /// Number of times that a member's disk syncs nothing for a while.
+    #[cfg(test)]
+    pub(crate) hangs: usize,
+    /// Share of groups of which one member loses its disk for good.
+    #[cfg(test)]
+    pub(crate) lost_disks: u32,
     /// Step that is broken on purpose.
     #[cfg(test)]
     pub(crate) flaw: Option<Flaw>,
+    /// Rule of a group's members that is broken on purpose.
+    #[cfg(test)]
+    pub(crate) group_flaw: Option<group::Flaw>,
 }
 
 impl Default for SimOptions {
@@ -48,7 +64,17 @@ impl Default for SimOptions {
             pauses: 2,
             snapshots: 15,
             #[cfg(test)]
+            groups: 0,
+            #[cfg(test)]
+            isolations: 0,
+            #[cfg(test)]
+            hangs: 0,
+            #[cfg(test)]
+            lost_disks: 0,
+            #[cfg(test)]
             flaw: None,
+            #[cfg(test)]
+            group_flaw: None,
         }
     }
 }
@@ -69,6 +95,15 @@ impl SimOptions {
             snapshots: rng.random_range(0..50),
             ..Self::default()
         }
+    }
+
+    /// Places where a server's node may run.
+    pub(crate) fn places(&self, server: ServerId) -> impl Iterator<Item = Place> + use<> {
+        #[cfg(test)]
+        let members = if server.0 <= self.groups { 1..=super::member::MEMBERS } else { 0..=0 };
+        #[cfg(not(test))]
+        let members = 0..=0;
+        members.map(move |member| Place { server, member })
     }
 
     /// A node's configuration with short times, so that much happens in a run.

@@ -3,13 +3,16 @@
 
 use rand::RngExt;
 
-use super::world::{Event, World};
-use crate::core::{ServerId, node::Link};
+use super::{
+    place::Place,
+    world::{Event, World},
+};
+use crate::core::node::Link;
 
 impl World<'_> {
     /// Delivers the first event that waits between two machines, unless the server has crashed
     /// since.
-    pub(super) fn pass(&mut self, id: ServerId, life: u64, link: Link) {
+    pub(super) fn pass(&mut self, id: Place, life: u64, link: Link) {
         let Some(server) = self.servers.get_mut(&id).filter(|server| server.life == life) else { return };
         let commands = server.pass(self.now_us, link);
         self.carry_out(id, commands);
@@ -17,7 +20,7 @@ impl World<'_> {
     }
 
     /// Delivers the events between a server's machines after a while.
-    pub(super) fn pass_on(&mut self, id: ServerId) {
+    pub(super) fn pass_on(&mut self, id: Place) {
         let Some(server) = self.servers.get_mut(&id) else { return };
         let life = server.life;
         for link in server.begin_to_pass() {

@@ -4,21 +4,24 @@ use std::collections::BTreeSet;
 
 use rand::{RngExt, rngs::StdRng};
 
-use super::{disk::Disk, history::History, options::SimOptions};
-use crate::core::{ClientId, Command, Input, Key, Node, NodeConfig, Partition, Recovery, ServerId, node::Link};
+use super::{disk::Disk, history::History, options::SimOptions, place::Place};
+use crate::core::{ClientId, Command, Epoch, Input, Key, Node, NodeConfig, Partition, Recovery, ServerId, node::Link};
 
-/// A server of the simulated cluster.
+/// A server of the simulated cluster, or a member of one.
 #[derive(Debug)]
 pub(crate) struct Server {
-    pub(crate) id: ServerId,
+    pub(crate) place: Place,
     pub(crate) disk: Disk,
+    /// What a member of a group has besides.
+    #[cfg(test)]
+    pub(crate) member: Option<super::member::Member>,
     /// `None` while it is down.
     pub(crate) node: Option<Node>,
     /// Links between its machines on which an event is under way.
     passing: BTreeSet<Link>,
     /// Number of its lives; work that was begun in an earlier one is never finished.
     pub(crate) life: u64,
-    config: NodeConfig,
+    pub(super) config: NodeConfig,
     /// Number of records that the log had when this life began: its tickets count from there.
     tickets_from: u64,
     clock_ahead_ms: u64,
@@ -30,18 +33,20 @@ pub(crate) struct Server {
 
 impl Server {
     pub(crate) fn new(
-        id: ServerId,
+        place: Place,
         servers: &[ServerId],
         partition: Partition,
         options: &SimOptions,
         rng: &mut StdRng,
     ) -> Self {
-        let mut config = NodeConfig::new(id, partition);
+        let mut config = NodeConfig::new(place.server, partition);
         config.servers = servers.to_vec();
         options.configure(&mut config);
         Self {
-            id,
+            place,
             disk: Disk::new(),
+            #[cfg(test)]
+            member: (place.member > 0).then(super::member::Member::new),
             node: None,
             passing: BTreeSet::new(),
             life: 0,
@@ -54,9 +59,26 @@ impl Server {
         }
     }
 
+    pub(crate) const fn id(&self) -> ServerId {
+        self.place.server
+    }
+
+    /// Returns true if the server can be read as of the end of an epoch, as far as that is its
+    /// node's matter.
+    pub(crate) fn serves(&self, epoch: Epoch) -> bool {
+        let Some(node) = &self.node else { return false };
+        epoch < node.tranx.epochs.now() && node.tranx.epochs.is_reserved(epoch.next())
+    }
+
     /// Time that the server's clock shows.
     pub(crate) fn now_ms(&self, now_us: u64) -> u64 {
         self.clock_ahead_ms + now_us * self.clock_percent / 100_000
+    }
+
+    /// Time in which its clock goes on by this much.
+    #[cfg(test)]
+    pub(crate) fn lasts_us(&self, by_us: u64) -> u64 {
+        by_us * 100 / self.clock_percent
     }
 
     /// Starts it from what is on its disk.
@@ -82,10 +104,46 @@ impl Server {
     }
 
     pub(crate) fn crash(&mut self, rng: &mut StdRng) {
+        self.stop();
+        self.disk.crash(rng);
+        #[cfg(test)]
+        if let Some(member) = &mut self.member {
+            member.crash(rng);
+        }
+    }
+
+    /// Drops its node.
+    pub(crate) fn stop(&mut self) {
         self.node = None;
         self.passing.clear();
         self.life += 1;
-        self.disk.crash(rng);
+    }
+
+    /// Returns true if it runs, as a member without a node does.
+    pub(crate) fn is_up(&self) -> bool {
+        #[cfg(test)]
+        if let Some(member) = &self.member {
+            return member.is_up();
+        }
+        self.node.is_some()
+    }
+
+    /// Returns true if its node has nothing under way, remembers nothing, and needs no segment.
+    pub(crate) fn is_clean(&self) -> bool {
+        self.node.as_ref().is_some_and(|node| {
+            let status = node.status();
+            let open = status.coordinating + status.participating + status.remembered + status.locking;
+            open + status.segments == 0
+        })
+    }
+
+    /// Returns true if its disk is gone for good.
+    pub(crate) fn is_lost(&self) -> bool {
+        #[cfg(test)]
+        if let Some(member) = &self.member {
+            return member.is_lost();
+        }
+        false
     }
 
     /// Has its node handle an event, if it is up.
@@ -94,6 +152,11 @@ impl Server {
         let mut commands = Vec::new();
         if let Some(node) = &mut self.node {
             node.take(now_ms, input, &mut commands);
+            return commands;
+        }
+        #[cfg(test)]
+        if let Some(member) = &mut self.member {
+            return member.collect(&self.config, input);
         }
         commands
     }

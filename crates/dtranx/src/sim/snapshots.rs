@@ -6,19 +6,14 @@ use rand::{RngExt, seq::SliceRandom};
 use super::{
     client::{MAX_SENDS, Request},
     history::Snapshot,
+    place::Place,
     workload::keys,
     world::{Event, Step, World},
 };
-use crate::core::{ClientId, Epoch, Key, MessageId, ServerId, SnapshotAnswer};
+use crate::core::{ClientId, Epoch, Key, MessageId, SnapshotAnswer};
 
 impl World<'_> {
-    pub(super) fn reply_snapshot(
-        &mut self,
-        from: ServerId,
-        client: ClientId,
-        message: MessageId,
-        answer: SnapshotAnswer,
-    ) {
+    pub(super) fn reply_snapshot(&mut self, from: Place, client: ClientId, message: MessageId, answer: SnapshotAnswer) {
         let Some(index) = self.asker(from, client, message) else { return };
         for after_us in self.copies() {
             self.step_later(index, after_us, Step::Made(message, answer.clone()));
@@ -35,8 +30,8 @@ impl World<'_> {
     }
 
     pub(super) fn ask_snapshot(&mut self, index: usize) {
-        let ids: Vec<ServerId> = self.servers.keys().copied().collect();
-        let id = self.pick(&ids);
+        let id = self.any_server();
+        let id = self.reach(id);
         match self.request(index, id, 0) {
             Some(message) => self.ask_snapshot_again(index, message),
             None => self.step_later(index, 10_000, Step::AskSnapshot),
@@ -83,11 +78,13 @@ impl World<'_> {
     }
 
     pub(super) fn read_at(&mut self, index: usize, key: Key) {
-        let Some(server) = self.servers.get(&self.partition.server_of(&key)).filter(|up| up.node.is_some()) else {
+        let place = self.reach(self.partition.server_of(&key));
+        let Some(server) = self.servers.get(&place).filter(|up| up.node.is_some()) else {
             return self.step_later(index, 10_000, Step::ReadAt(key));
         };
         let Some(snapshot) = &mut self.clients[index].snapshot else { return };
-        let Some(seen) = server.disk.read_at(snapshot.epoch, &key, &self.history) else {
+        let seen = server.disk.read_at(snapshot.epoch, &key, &self.history);
+        let Some(seen) = seen.filter(|_| server.serves(snapshot.epoch)) else {
             return self.end_snapshot(index, false);
         };
         snapshot.seen.insert(key, seen);

@@ -5,16 +5,18 @@ use rand::RngExt;
 use super::{
     client::{Client, MAX_RETRIES, MAX_SENDS, Request},
     history::{Attempt, AttemptResult, value_of},
+    place::Place,
+    server::Server,
     workload::Plan,
     world::{Event, Step, World},
 };
 use crate::core::{
-    Advice, Again, ClientId, CommitAnswer, Input, MessageId, Read, Refusal, ScanRead, ServerId, Transaction, TranxId,
-    Write,
+    Advice, Again, ClientId, CommitAnswer, Fate, Input, MessageId, Read, Refusal, RequestId, ScanRead, ServerId,
+    Transaction, TranxId, Write,
 };
 
 impl World<'_> {
-    pub(super) fn reply(&mut self, from: ServerId, client: ClientId, message: MessageId, answer: CommitAnswer) {
+    pub(super) fn reply(&mut self, from: Place, client: ClientId, message: MessageId, answer: CommitAnswer) {
         let Some(index) = self.asker(from, client, message) else { return };
         for after_us in self.copies() {
             self.step_later(index, after_us, Step::Answer(message, answer.clone()));
@@ -22,9 +24,20 @@ impl World<'_> {
     }
 
     /// Client that waits for the answer to this.
-    pub(super) fn asker(&self, from: ServerId, client: ClientId, message: MessageId) -> Option<usize> {
+    pub(super) fn asker(&self, from: Place, client: ClientId, message: MessageId) -> Option<usize> {
         let asks = |request: &Request| request.server == from && request.client == client && request.message == message;
         self.clients.iter().position(|other| other.request.as_ref().is_some_and(asks))
+    }
+
+    pub(super) fn any_server(&mut self) -> ServerId {
+        let ids: Vec<ServerId> = self.servers.keys().map(|place| place.server).collect();
+        self.pick(&ids)
+    }
+
+    /// A place that serves a server's items now.
+    fn reader_of(&mut self, server: ServerId) -> Option<&Server> {
+        let place = self.reach(server);
+        self.servers.get(&place).filter(|up| up.node.is_some())
     }
 
     pub(super) fn step_later(&mut self, client: usize, after_us: u64, step: Step) {
@@ -36,28 +49,32 @@ impl World<'_> {
         let hop_us = self.rng.random_range(50..1_000);
         match step {
             Step::Begin => self.begin(index),
-            Step::Read(key) => match self.servers.get(&self.partition.server_of(&key)).filter(|up| up.node.is_some()) {
+            Step::Read(key) => match self.reader_of(self.partition.server_of(&key)) {
                 Some(server) => {
                     let version = server.disk.items.get(&key).map(|item| item.version);
                     self.step_later(index, hop_us, Step::SawKey(key, version));
                 }
                 None => self.step_later(index, 10_000, Step::Read(key)),
             },
-            Step::Scan(id) => match self.servers.get(&id).filter(|up| up.node.is_some()) {
-                Some(server) => {
-                    let range = self.clients[index].plan.scan.clone();
-                    let found = range.map(|range| server.disk.scan(&range)).unwrap_or_default();
-                    self.step_later(index, hop_us, Step::SawRange(found));
+            Step::Scan(id) => {
+                let range = self.clients[index].plan.scan.clone();
+                match self.reader_of(id) {
+                    Some(server) => {
+                        let found = range.map(|range| server.disk.scan(&range)).unwrap_or_default();
+                        self.step_later(index, hop_us, Step::SawRange(found));
+                    }
+                    None => self.step_later(index, 10_000, Step::Scan(id)),
                 }
-                None => self.step_later(index, 10_000, Step::Scan(id)),
-            },
+            }
             Step::SawKey(key, version) => {
                 let client = &mut self.clients[index];
+                version.into_iter().for_each(|version| client.hear(version));
                 client.cache.insert(key.clone(), version);
                 client.transaction.reads.push(Read { key, version });
                 self.go_on(index);
             }
             Step::SawRange(found) => {
+                found.iter().for_each(|(_, version)| self.clients[index].hear(*version));
                 self.clients[index].found.extend(found);
                 self.go_on(index);
             }
@@ -124,11 +141,11 @@ impl World<'_> {
 
     /// Sends the transaction to a coordinator, over a new connection if need be.
     pub(super) fn commit(&mut self, index: usize, retries: u32) {
-        let ids: Vec<ServerId> = self.servers.keys().copied().collect();
-        let any = self.pick(&ids);
+        let any = self.any_server();
         let client = &mut self.clients[index];
         let first = client.transaction.writes.first().map(|write| self.partition.server_of(&write.key));
         let id = first.filter(|_| self.rng.random_ratio(1, 2)).unwrap_or(any);
+        let id = self.reach(id);
         match self.request(index, id, retries) {
             Some(message) => self.send_again(index, message),
             None => self.step_later(index, 10_000, Step::Send),
@@ -137,7 +154,7 @@ impl World<'_> {
 
     /// Sends a new request to a server, over a new connection if need be; `None` if the server
     /// accepts no connection.
-    pub(super) fn request(&mut self, index: usize, id: ServerId, retries: u32) -> Option<MessageId> {
+    pub(super) fn request(&mut self, index: usize, id: Place, retries: u32) -> Option<MessageId> {
         let client = &mut self.clients[index];
         let server = self.servers.get_mut(&id)?;
         let incarnation = server.node.as_ref().and_then(|node| node.incarnation());
@@ -146,7 +163,8 @@ impl World<'_> {
         client.last_message += 1;
         let message = MessageId(client.last_message);
         client.connections.insert(id, name);
-        client.request = Some(Request { server: id, client: name, message, sends: 0, retries });
+        let above = client.heard.get(&id.server).copied().unwrap_or(0);
+        client.request = Some(Request { server: id, client: name, message, sends: 0, retries, above });
         client.turn += 1;
         if known.is_none() {
             self.input(id, Input::ClientConnected { client: name });
@@ -161,7 +179,7 @@ impl World<'_> {
         let (Request { server: to, client: name, sends, .. }, transaction) = (*request, client.transaction.clone());
         let again = client.again;
         if sends > MAX_SENDS {
-            return self.end(index, AttemptResult::Unknown);
+            return self.ask_later_life(index);
         }
         for after_us in self.copies() {
             self.later(after_us, Event::Request { to, client: name, message, transaction: transaction.clone(), again });
@@ -172,9 +190,12 @@ impl World<'_> {
     pub(super) fn answered(&mut self, index: usize, answer: CommitAnswer) {
         let retries = self.clients[index].request.map_or(0, |request| request.retries);
         match answer {
-            CommitAnswer::Committed(tranx) => self.end(index, AttemptResult::Committed(tranx.into())),
+            CommitAnswer::Committed(tranx) => {
+                self.clients[index].hear(tranx);
+                self.end(index, AttemptResult::Committed(tranx.into()));
+            }
             CommitAnswer::Validated(validation) => self.end(index, AttemptResult::Committed(validation.into())),
-            CommitAnswer::Indeterminate => self.end(index, AttemptResult::Unknown),
+            CommitAnswer::Indeterminate => self.ask_later_life(index),
             CommitAnswer::Refused(refusal) if refusal.advice() == Advice::RetryLater && retries < MAX_RETRIES => {
                 self.say_again(index, None);
                 self.commit(index, retries + 1);
@@ -189,6 +210,21 @@ impl World<'_> {
                 self.end(index, AttemptResult::Refused);
             }
         }
+    }
+
+    /// Asks a later life of the server what became of a request without an answer, or gives up.
+    fn ask_later_life(&mut self, index: usize) {
+        let Some(Request { server, client, message, above, .. }) = self.clients[index].request else { return };
+        let place = self.reach(server.server);
+        let asked = self.servers.get(&place).and_then(|server| server.node.as_ref());
+        let fate = asked.map_or(Fate::Indeterminate, |node| node.fate(RequestId { client, message }, above));
+        let outcome = match fate {
+            Fate::Committed(tranx) => AttemptResult::Committed(tranx.into()),
+            Fate::NotCommitted => AttemptResult::Refused,
+            Fate::Indeterminate => AttemptResult::Unknown,
+        };
+        self.told += usize::from(outcome != AttemptResult::Unknown);
+        self.end(index, outcome);
     }
 
     /// Draws the facts that the client states with its next request: they need not be true.

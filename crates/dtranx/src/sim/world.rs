@@ -7,7 +7,7 @@ use std::{
 
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 
-use super::{client::Client, history::History, options::SimOptions, server::Server, workload::key};
+use super::{client::Client, history::History, options::SimOptions, place::Place, server::Server, workload::key};
 use crate::core::{
     Again, ClientId, CommitAnswer, Epoch, Input, Key, Message, MessageId, Partition, Read, ScanRead, ServerId,
     SnapshotAnswer, Transaction, TranxId, WorkId, Write,
@@ -24,11 +24,14 @@ const COLLECT_US: u64 = 40_000;
 pub(crate) struct World<'a> {
     pub(crate) options: SimOptions,
     pub(crate) partition: Partition,
-    pub(crate) servers: BTreeMap<ServerId, Server>,
+    /// Every place where a node of a server runs, or may run.
+    pub(crate) servers: BTreeMap<Place, Server>,
     pub(crate) history: History,
     pub(crate) crashes: usize,
     pub(crate) events: u64,
     pub(crate) most_segments: usize,
+    /// Number of requests of which a later life has told what became of them.
+    pub(crate) told: usize,
     pub(super) clients: Vec<Client>,
     /// Called with every event and command.
     pub(super) trace: Option<&'a mut dyn FnMut(&str)>,
@@ -39,38 +42,51 @@ pub(crate) struct World<'a> {
     pub(super) queue: BinaryHeap<Reverse<(u64, u64)>>,
     /// Events that are due, by their number in the queue.
     pub(super) due: BTreeMap<u64, Event>,
-    /// Pairs of servers that cannot reach each other, with the time when that ends.
-    pub(super) cuts: BTreeMap<(ServerId, ServerId), u64>,
+    /// Pairs of places that cannot reach each other, with the time when that ends.
+    pub(super) cuts: BTreeMap<(Place, Place), u64>,
     /// Time from which on nothing is disturbed any more.
     pub(super) calm_from_us: u64,
+    /// Records of the entries of groups. A place in a group's log has one content at most.
+    #[cfg(test)]
+    pub(super) contents: BTreeMap<(ServerId, crate::core::group::Position), Vec<crate::core::Record>>,
+    /// Number of lives that have begun in groups, and of disks that were lost.
+    #[cfg(test)]
+    pub(crate) lives: usize,
+    /// Number of lives that have begun while an earlier one went on.
+    #[cfg(test)]
+    pub(crate) overlaps: usize,
+    #[cfg(test)]
+    pub(crate) lost_disks: usize,
 }
 
 #[derive(Debug)]
 pub(crate) enum Event {
     Message {
         from: ServerId,
-        to: ServerId,
+        to: Place,
         message: Message,
     },
     /// A server's disk is done with something, unless the server has crashed since.
     Done {
-        server: ServerId,
+        server: Place,
         life: u64,
         work: Work,
     },
     /// An event from one machine of a server to another arrives.
     Pass {
-        server: ServerId,
+        server: Place,
         life: u64,
         link: Link,
     },
-    Tick(ServerId),
-    Collect(ServerId),
-    Crash(ServerId),
-    Restart(ServerId),
-    Cut(ServerId, ServerId, u64),
+    #[cfg(test)]
+    Group(Place, super::member::GroupEvent),
+    Tick(Place),
+    Collect(Place),
+    Crash(Place),
+    Restart(Place),
+    Cut(Place, Place, u64),
     /// A server stands still for so long.
-    Pause(ServerId, u64),
+    Pause(Place, u64),
     /// A client goes on, unless its turn is over.
     Client {
         client: usize,
@@ -78,14 +94,14 @@ pub(crate) enum Event {
         step: Step,
     },
     Request {
-        to: ServerId,
+        to: Place,
         client: ClientId,
         message: MessageId,
         transaction: Transaction,
         again: Again,
     },
     SnapshotRequest {
-        to: ServerId,
+        to: Place,
         client: ClientId,
         message: MessageId,
     },
@@ -129,8 +145,9 @@ impl<'a> World<'a> {
         let mut rng = StdRng::seed_from_u64(seed);
         let ids: Vec<ServerId> = (1..=options.servers.clamp(1, 5)).map(ServerId).collect();
         let partition = draw_partition(&mut rng, &ids, options);
-        let servers =
-            ids.iter().map(|id| (*id, Server::new(*id, &ids, partition.clone(), options, &mut rng))).collect();
+        let places: Vec<Place> = ids.iter().flat_map(|id| options.places(*id)).collect();
+        let new_server = |place: &Place| (*place, Server::new(*place, &ids, partition.clone(), options, &mut rng));
+        let servers = places.iter().map(new_server).collect();
         let new_client = |_| Client { left: options.transactions, ..Default::default() };
         let clients = (0..options.clients).map(new_client).collect();
         let calm_from_us = 20_000 * options.transactions as u64;
@@ -142,6 +159,7 @@ impl<'a> World<'a> {
             crashes: 0,
             events: 0,
             most_segments: 0,
+            told: 0,
             clients,
             trace,
             rng,
@@ -151,13 +169,21 @@ impl<'a> World<'a> {
             due: BTreeMap::new(),
             cuts: BTreeMap::new(),
             calm_from_us,
+            #[cfg(test)]
+            contents: BTreeMap::new(),
+            #[cfg(test)]
+            lives: 0,
+            #[cfg(test)]
+            overlaps: 0,
+            #[cfg(test)]
+            lost_disks: 0,
         };
-        world.plan_events(&ids);
+        world.plan_events(&places);
         world
     }
 
-    fn plan_events(&mut self, ids: &[ServerId]) {
-        for id in ids {
+    fn plan_events(&mut self, places: &[Place]) {
+        for id in places {
             self.later(0, Event::Restart(*id));
             self.later(1_000, Event::Tick(*id));
             let first_us = self.rng.random_range(1..COLLECT_US);
@@ -168,16 +194,19 @@ impl<'a> World<'a> {
             self.later(first_us, Event::Client { client, turn: 0, step: Step::Begin });
         }
         for _ in 0..self.options.crashes {
-            let (server, at_us) = (self.pick(ids), self.rng.random_range(0..self.calm_from_us));
+            let (server, at_us) = (self.pick(places), self.rng.random_range(0..self.calm_from_us));
             self.later(at_us, Event::Crash(server));
         }
         for _ in 0..self.options.partitions {
-            let (one, other, at_us) = (self.pick(ids), self.pick(ids), self.rng.random_range(0..self.calm_from_us));
+            let (one, other) = (self.pick(places), self.pick(places));
+            let at_us = self.rng.random_range(0..self.calm_from_us);
             let until_us = at_us + self.rng.random_range(10_000..300_000);
             self.later(at_us, Event::Cut(one, other, until_us));
         }
+        #[cfg(test)]
+        self.plan_group_events(places);
         for _ in 0..self.options.pauses {
-            let (server, at_us) = (self.pick(ids), self.rng.random_range(0..self.calm_from_us));
+            let (server, at_us) = (self.pick(places), self.rng.random_range(0..self.calm_from_us));
             let pause_us = self.rng.random_range(1_000..100_000);
             self.later(at_us, Event::Pause(server, pause_us));
         }
@@ -189,6 +218,8 @@ impl<'a> World<'a> {
             Event::Message { to, .. } | Event::Request { to, .. } | Event::SnapshotRequest { to, .. } => to,
             Event::Done { server, .. } | Event::Pass { server, .. } => server,
             Event::Tick(server) | Event::Collect(server) => server,
+            #[cfg(test)]
+            Event::Group(server, _) => server,
             _ => return None,
         };
         self.servers.get(server).map(|server| server.paused_until_us).filter(|until_us| *until_us > self.now_us)
@@ -229,14 +260,14 @@ impl<'a> World<'a> {
 
     fn is_at_rest(&self) -> bool {
         let clients_rest = self.clients.iter().all(|client| client.left == 0 && client.request.is_none());
-        let is_clean = |server: &Server| {
-            server.node.as_ref().is_some_and(|node| {
-                let status = node.status();
-                let open = status.coordinating + status.participating + status.remembered + status.locking;
-                open + status.segments == 0
-            })
+        let rests = |server: &Server| {
+            #[cfg(test)]
+            if server.member.is_some() {
+                return self.is_group_at_rest(server.id());
+            }
+            server.is_clean()
         };
-        self.is_calm() && clients_rest && self.due.values().all(is_idle) && self.servers.values().all(is_clean)
+        self.is_calm() && clients_rest && self.due.values().all(is_idle) && self.servers.values().all(rests)
     }
 
     fn leftovers(&self) -> String {
@@ -250,11 +281,17 @@ impl<'a> World<'a> {
     fn restart_all(&mut self) -> Result<(), String> {
         for server in self.servers.values_mut() {
             if let Some(node) = server.node.as_ref().filter(|node| node.status().anomalies > 0) {
-                return Err(format!("server {}: {:?}", server.id, node.status()));
+                return Err(format!("server {}: {:?}", server.place, node.status()));
+            }
+            #[cfg(test)]
+            if server.member.is_some() {
+                continue;
             }
             server.crash(&mut self.rng);
             server.start(self.now_us, &mut self.history);
         }
+        #[cfg(test)]
+        self.end_members();
         Ok(())
     }
 
@@ -269,12 +306,20 @@ impl<'a> World<'a> {
                 }
                 self.later(1_000, Event::Tick(server));
             }
+            #[cfg(test)]
+            Event::Group(place, event) => self.group_event(place, event),
             Event::Collect(server) => {
                 self.input(server, Input::CollectGarbage);
+                #[cfg(test)]
+                self.remove_superfluous(server);
                 self.later(COLLECT_US, Event::Collect(server));
             }
             Event::Crash(server) => self.crash(server),
             Event::Restart(server) => {
+                #[cfg(test)]
+                if server.member > 0 {
+                    return self.start_member(server);
+                }
                 let Some(down) = self.servers.get_mut(&server).filter(|server| server.node.is_none()) else { return };
                 let commands = down.start(self.now_us, &mut self.history);
                 self.carry_out(server, commands);
@@ -300,15 +345,15 @@ impl<'a> World<'a> {
         }
     }
 
-    fn crash(&mut self, id: ServerId) {
-        let Some(server) = self.servers.get_mut(&id).filter(|server| server.node.is_some()) else { return };
+    fn crash(&mut self, id: Place) {
+        let Some(server) = self.servers.get_mut(&id).filter(|server| server.is_up()) else { return };
         server.crash(&mut self.rng);
         self.crashes += 1;
         let down_us = self.rng.random_range(1_000..100_000);
         self.later(down_us, Event::Restart(id));
     }
 
-    pub(super) fn input(&mut self, id: ServerId, input: Input) {
+    pub(super) fn input(&mut self, id: Place, input: Input) {
         let Some(server) = self.servers.get_mut(&id) else { return };
         let commands = server.on(self.now_us, input);
         self.carry_out(id, commands);
@@ -319,8 +364,17 @@ impl<'a> World<'a> {
         self.rng.random_range(0..100) < percent
     }
 
-    pub(super) fn pick(&mut self, ids: &[ServerId]) -> ServerId {
-        ids.get(self.rng.random_range(0..ids.len().max(1))).copied().unwrap_or(ServerId(1))
+    pub(super) fn pick<T: Copy>(&mut self, among: &[T]) -> T {
+        among[self.rng.random_range(0..among.len())]
+    }
+
+    /// A place that a message to a server reaches: one with a node, or any if there is none. What
+    /// reaches a place without a node is dropped.
+    pub(super) fn reach(&mut self, server: ServerId) -> Place {
+        let places = self.servers.values().filter(|place| place.id() == server);
+        let (up, down): (Vec<&Server>, Vec<&Server>) = places.partition(|place| place.node.is_some());
+        let among: Vec<Place> = if up.is_empty() { down } else { up }.into_iter().map(|found| found.place).collect();
+        if among.len() == 1 { among[0] } else { self.pick(&among) }
     }
 
     pub(super) fn later(&mut self, after_us: u64, event: Event) {
@@ -334,6 +388,8 @@ impl<'a> World<'a> {
 fn is_idle(event: &Event) -> bool {
     match event {
         Event::Tick(_) | Event::Collect(_) | Event::Done { .. } => true,
+        #[cfg(test)]
+        Event::Group(_, event) => !matches!(event, super::member::GroupEvent::Gather { .. }),
         Event::Pass { link, .. } => link.to == Machine::Gc,
         Event::Message { message, .. } => matches!(message, Message::LowWater { .. }),
         Event::Client { step, .. } => matches!(step, Step::Begin | Step::Wait(_) | Step::Answer(..)),
