@@ -178,6 +178,8 @@ fn recovery_forgets_at_marks_what_they_call_complete() {
     let doubts: Vec<TranxId> = recovery.doubts().iter().map(|doubt| doubt.tranx).collect();
     assert_eq!(doubts, [tranx(PEER, 8)], "what is complete and has no outcome was aborted");
     assert_eq!(recovery.outcomes().keys().copied().collect::<Vec<_>>(), [tranx(PEER, 9)]);
+    let known = [4, 5].map(|number| recovery.known(tranx(ME, number)));
+    assert_eq!(known, [Known::Aborted, Known::Committed(Epoch(0))], "nobody is in doubt about a complete commit");
     let marks = recovery.marks();
     assert_eq!((marks.reserved_through, marks.low_water), (15, vec![(ME, 4), (PEER, 7)]));
     let mut rig = Rig { node: recovery.finish(0, &mut vec![]), last: 1, now_ms: 0 };
