@@ -341,7 +341,8 @@ impl Begins<'_> {
             Box::new(MemberWalStage::new(opened.log, pending, stats.clone(), work.1, wal_outlets)),
             Box::new(FollowStage::new(recovery, storage.clone(), follow.1, tell)),
             Box::new(GcStage {
-                // Segments of a group go by marks that are in the log, which has none yet.
+                // Segments of a group are not removed yet: no stage hands the marks in the log on
+                // to this one.
                 gc: Gc::default(),
                 config: Arc::new(engine::node_config(self.config)),
                 storage: storage.clone(),
