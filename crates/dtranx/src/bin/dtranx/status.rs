@@ -1,6 +1,8 @@
 //! The status of servers, for people or for Prometheus.
 
 use clap::Args;
+use dtranx::cluster::Cluster;
+use dtranx::core::ServerId;
 use dtranx::server::prometheus;
 use dtranx::stage::{QueueReading, StageReading};
 use dtranx::wire::{ConnectionStats, ServerStatus};
@@ -24,16 +26,23 @@ pub(crate) fn show_status(options: &StatusOptions) -> Result<(), Failure> {
     for server in &client.cluster().servers {
         match client.status(server.id) {
             Ok(status) if options.prometheus => say!("{}", prometheus(&status).trim_end()),
-            Ok(status) => print(&server.address.to_string(), &status),
+            Ok(status) => print(&place(client.cluster(), server.id), &status),
             Err(error) => silent.push(error.to_string()),
         }
     }
     if silent.is_empty() { Ok(()) } else { Err(Failure::No(silent.join("; "))) }
 }
 
-fn print(address: &str, status: &ServerStatus) {
+/// Where a server is to be reached. The status of a group is its leader's, which any member may be.
+fn place(cluster: &Cluster, server: ServerId) -> String {
+    let addresses: Vec<_> = cluster.addresses(server).iter().map(ToString::to_string).collect();
+    let kind = if cluster.is_group(server) { "led by one of" } else { "at" };
+    format!("{kind} {}", addresses.join(", "))
+}
+
+fn print(place: &str, status: &ServerStatus) {
     let peers: Vec<_> = status.peers.iter().map(ToString::to_string).collect();
-    say!("server {} at {address}, up {} s", status.server, status.uptime_ms / 1000);
+    say!("server {} {place}, up {} s", status.server, status.uptime_ms / 1000);
     say!("  log: {} segments, {} MiB, on {}", status.log_segments, status.log_bytes >> 20, status.medium);
     say!("  committed {}, refused {}, clients {}", status.committed, status.refused, status.clients);
     say!(
