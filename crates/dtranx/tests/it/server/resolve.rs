@@ -164,8 +164,11 @@ impl Trio {
     }
 }
 
+/// More than the lost server has given itself: what its low-water mark calls complete is ignored.
+const GIVEN: u64 = 1_000;
+
 fn of_lost(number: u64) -> TranxId {
-    TranxId { server: LOST, number }
+    TranxId { server: LOST, number: GIVEN + number }
 }
 
 /// Calls a server in the name of the lost one.
@@ -208,14 +211,14 @@ fn operator_decides_once_and_every_server_in_doubt_acts_on_it() {
     // Recorded decisions count as done.
     trio.resolver(FIRST, &[THIRD], &[LOST]).resolve(&decisions).unwrap();
     let said = refusal(trio.resolver(FIRST, &[THIRD], &[LOST]), of_lost(2), Decision::Commit);
-    assert!(said.contains("2.2: server 1 knows that it is aborted"), "{said}");
+    assert!(said.contains("2.1002: server 1 knows that it is aborted"), "{said}");
     assert_eq!(verify(&trio.config(THIRD)).unwrap().in_doubt, 2, "the others learn it when they run");
     let other_way = trio.resolver(THIRD, &[FIRST], &[LOST]);
     let found = other_way.in_doubt();
     assert!(found[0].commit_refused.is_none() && found[0].abort_refused.is_some(), "{found:?}");
     assert!(found[1].commit_refused.is_some() && found[1].abort_refused.is_none(), "{found:?}");
     let said = refusal(other_way, of_lost(1), Decision::Abort);
-    assert!(said.contains("2.1: it cannot be aborted: server 1 knows that it is committed"), "{said}");
+    assert!(said.contains("2.1001: it cannot be aborted: server 1 knows that it is committed"), "{said}");
 
     trio.start(FIRST);
     trio.start(THIRD);
@@ -250,14 +253,14 @@ fn without_the_others_logs_nothing_is_decided_and_nothing_changes() {
     assert_eq!(found[0].doubt.writes[0].key, Key::new("a1").unwrap());
     for decision in [Decision::Commit, Decision::Abort] {
         let said = refusal(trio.resolver(FIRST, &[], &[LOST]), of_lost(1), decision);
-        assert!(said.contains("2.1: the outcome may be known to server 3"), "{said}");
+        assert!(said.contains("2.1001: the outcome may be known to server 3"), "{said}");
         let said = refusal(trio.resolver(FIRST, &[THIRD], &[]), of_lost(1), decision);
-        assert!(said.contains("2.1: the outcome may be known to server 2"), "{said}");
+        assert!(said.contains("2.1001: the outcome may be known to server 2"), "{said}");
     }
     // One decision is refused, so the other is not recorded either.
     let both = BTreeMap::from([(of_lost(1), Decision::Abort), (of_lost(9), Decision::Abort)]);
     let said = trio.resolver(FIRST, &[THIRD], &[LOST]).resolve(&both).unwrap_err().to_string();
-    assert!(said.contains("2.9: server 1 is not in doubt about it"), "{said}");
+    assert!(said.contains("2.1009: server 1 is not in doubt about it"), "{said}");
     let own = TranxId { server: FIRST, number: 1 };
     let said = refusal(trio.resolver(FIRST, &[THIRD], &[LOST]), own, Decision::Abort);
     assert!(said.contains("1.1: server 1 coordinates it itself"), "{said}");
@@ -286,11 +289,11 @@ fn outcome_that_a_log_knows_stands() {
 
     let first = || trio.resolver(FIRST, &[THIRD], &[LOST]);
     let said = refusal(first(), of_lost(1), Decision::Abort);
-    assert!(said.contains("2.1: it cannot be aborted: server 3 knows that it is committed"), "{said}");
+    assert!(said.contains("2.1001: it cannot be aborted: server 3 knows that it is committed"), "{said}");
     let said = refusal(first(), of_lost(2), Decision::Commit);
-    assert!(said.contains("2.2: it cannot be committed: server 3 knows that it is aborted"), "{said}");
+    assert!(said.contains("2.1002: it cannot be committed: server 3 knows that it is aborted"), "{said}");
     let said = refusal(first(), of_lost(3), Decision::Commit);
-    assert!(said.contains("2.3: it cannot be committed: server 3 has not voted yes"), "{said}");
+    assert!(said.contains("2.1003: it cannot be committed: server 3 has not voted yes"), "{said}");
     let decisions = [Decision::Commit, Decision::Abort, Decision::Abort];
     let fitting = (1..).map(of_lost).zip(decisions).collect::<BTreeMap<_, _>>();
     first().resolve(&fitting).unwrap();
@@ -321,7 +324,7 @@ fn writes_that_are_done_without_a_record_of_it_are_a_commit() {
 
     for (server, other) in [(FIRST, THIRD), (THIRD, FIRST)] {
         let said = refusal(trio.resolver(server, &[other], &[LOST]), of_lost(1), Decision::Abort);
-        assert!(said.contains("2.1: it cannot be aborted: server 3 has done its writes"), "{said}");
+        assert!(said.contains("2.1001: it cannot be aborted: server 3 has done its writes"), "{said}");
     }
     let decisions = BTreeMap::from([(of_lost(1), Decision::Commit), (of_lost(2), Decision::Abort)]);
     trio.resolver(FIRST, &[THIRD], &[LOST]).resolve(&decisions).unwrap();
@@ -423,7 +426,7 @@ fn unknown_outcomes_are_decided_on_one_server_only() {
         let others = [(FIRST, copy.clone())];
         let third = Resolver::open(&trio.config(THIRD), &others, &BTreeSet::from([LOST])).unwrap();
         let said = refusal(third, of_lost(1), decision);
-        assert!(said.contains("2.1: no log knows the outcome: decide this on server 1"), "{said}");
+        assert!(said.contains("2.1001: no log knows the outcome: decide this on server 1"), "{said}");
     }
     // Once the first is lost, too, the third is the one.
     trio.resolver(THIRD, &[], &[FIRST, LOST]).resolve(&BTreeMap::from([(of_lost(2), Decision::Abort)])).unwrap();
@@ -531,9 +534,9 @@ fn command_lists_decides_and_refuses() {
     let listed = out(&command(&trio, &[]));
     for line in [
         "server 1 of \"test\" is in doubt about 2 transactions",
-        "2.1: of server 2, on the servers 1, 3",
+        "2.1001: of server 2, on the servers 1, 3",
         "  puts \"a1\"",
-        "  nothing may be decided: 2.1: the outcome may be known to server 2, 3",
+        "  nothing may be decided: 2.1001: the outcome may be known to server 2, 3",
     ] {
         assert!(listed.lines().any(|found| found == line), "{line}\n{listed}");
     }
@@ -543,9 +546,9 @@ fn command_lists_decides_and_refuses() {
     }
     assert!(open.contains("it may be committed or aborted: no log knows the outcome"), "{open}");
 
-    let refused = command(&trio, &["--lost", "2", "--abort", "2.1"]);
+    let refused = command(&trio, &["--lost", "2", "--abort", "2.1001"]);
     assert_eq!(refused.status.code(), Some(1));
-    assert!(err(&refused).contains("nothing was recorded: 2.1: the outcome may be known to server 3"));
+    assert!(err(&refused).contains("nothing was recorded: 2.1001: the outcome may be known to server 3"));
     for (wrong, said) in [
         (["--abort", "2"], "\"2\" is no transaction"),
         (["--abort", "x.1"], "\"x\" is no number of a server"),
@@ -556,24 +559,24 @@ fn command_lists_decides_and_refuses() {
         assert_eq!(refused.status.code(), Some(2), "{wrong:?}");
         assert!(err(&refused).contains(said), "{}", err(&refused));
     }
-    let both = command(&trio, &["--abort", "2.1", "--commit", "2.1"]);
-    assert!(both.status.code() == Some(2) && err(&both).contains("2.1 is to be both committed and aborted"));
+    let both = command(&trio, &["--abort", "2.1001", "--commit", "2.1001"]);
+    assert!(both.status.code() == Some(2) && err(&both).contains("2.1001 is to be both committed and aborted"));
     let none = command(&trio, &["--abort-all-of", "3"]);
     assert!(none.status.success() && out(&none).contains("nothing of server 3 is in doubt"));
     assert_eq!(verify(&trio.config(FIRST)).unwrap().in_doubt, 2);
 
     let known = ["--other", &third, "--lost", "2"];
-    let decided = command(&trio, &[&known[..], &["--commit", "2.1"]].concat());
-    assert!(decided.status.success() && out(&decided).starts_with("2.1 is committed\n"), "{}", err(&decided));
+    let decided = command(&trio, &[&known[..], &["--commit", "2.1001"]].concat());
+    assert!(decided.status.success() && out(&decided).starts_with("2.1001 is committed\n"), "{}", err(&decided));
     let rest = command(&trio, &[&known[..], &["--abort-all-of", "2"]].concat());
-    assert!(rest.status.success() && out(&rest).starts_with("2.2 is aborted\n"), "{}", err(&rest));
+    assert!(rest.status.success() && out(&rest).starts_with("2.1002 is aborted\n"), "{}", err(&rest));
     assert!(out(&decided).contains("of server 2 is given up: it is refused by server 1, 3"), "{}", out(&decided));
-    for same in [["--commit", "2.1"], ["--abort-all-of", "2"]] {
+    for same in [["--commit", "2.1001"], ["--abort-all-of", "2"]] {
         let again = command(&trio, &[&known[..], &same].concat());
         assert!(again.status.success(), "{}", err(&again));
     }
-    let again = command(&trio, &[&known[..], &["--abort", "2.1"]].concat());
+    let again = command(&trio, &[&known[..], &["--abort", "2.1001"]].concat());
     assert!(!err(&again).contains("--lost ID"), "{}", err(&again));
     assert_eq!(again.status.code(), Some(1));
-    assert!(err(&again).contains("2.1: server 1 knows that it is committed"), "{}", err(&again));
+    assert!(err(&again).contains("2.1001: server 1 knows that it is committed"), "{}", err(&again));
 }
