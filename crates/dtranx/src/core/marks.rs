@@ -23,7 +23,7 @@ pub(crate) struct Marks {
 
 /// What is to be done for a look for garbage.
 pub(crate) enum Look {
-    /// Append this record.
+    /// The marks have risen since the last record: append this one.
     Log(Record),
     /// The last record says what is known now: collect by it. Segments may have been sealed since.
     Collect(GcRecord),

@@ -32,7 +32,7 @@ pub enum Fate {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct PastRequests {
     requests: BTreeMap<u64, RequestId>,
-    /// The same by name.
+    /// Number of the transaction that each request has committed.
     numbers: BTreeMap<RequestId, u64>,
     /// Commits up to this number may be missing.
     forgotten: u64,

@@ -468,7 +468,7 @@ impl ServerConfig {
     }
 }
 
-/// Members of a group.
+/// What differs for a server that is a member of a group.
 impl ServerConfig {
     /// Address of this server, or of this member, in the cluster.
     pub(super) fn address(&self) -> Option<SocketAddr> {

@@ -149,7 +149,7 @@ pub(super) fn doors(
     (port, Doors { entries, to_servers, to_clients })
 }
 
-/// An engine that runs.
+/// The running stages of a server that is no member of a group.
 pub(super) struct Engine {
     pub(super) crew: Crew,
     pub(super) stats: Arc<ServerStats>,

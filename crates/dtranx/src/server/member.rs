@@ -118,7 +118,7 @@ impl Shared {
     }
 }
 
-/// End of an engine.
+/// Reason why a member's engine has stopped running.
 enum Over {
     /// The member is to end.
     Ended,
@@ -243,7 +243,7 @@ impl Plans {
     }
 }
 
-/// A queue, both ends.
+/// The two ends of a queue between stages: where events go in, and where they are taken out.
 type Queue<E> = (Inlet<E>, Source<E>);
 
 /// Queues among the stages that always run, and between them and those of the node.

@@ -45,7 +45,7 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// Hears of a transaction.
+    /// Notes the number of a transaction that an answer has named: later requests get larger ones.
     pub(crate) fn hear(&mut self, tranx: TranxId) {
         let heard = self.heard.entry(tranx.server).or_default();
         *heard = tranx.number.max(*heard);

@@ -20,7 +20,7 @@ impl World<'_> {
         }
     }
 
-    /// Carries out one command.
+    /// Carries out one command of the node at this place.
     pub(super) fn perform(&mut self, id: Place, command: Command) {
         match command {
             Command::Send { to, message } => self.send(id, to, message),

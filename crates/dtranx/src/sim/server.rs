@@ -112,7 +112,7 @@ impl Server {
         }
     }
 
-    /// Drops its node.
+    /// Drops the node with all that it has in memory, as a crash or the end of a life does.
     pub(crate) fn stop(&mut self) {
         self.node = None;
         self.passing.clear();

@@ -17,7 +17,7 @@ pub const MAX_BATCH_ENTRIES: usize = 1 << 10;
 pub enum MemberMessage {
     /// A leader sends entries, or none to show that it leads: [`MemberMessage::Acknowledge`].
     Batch {
-        /// Term of the leader.
+        /// Term in which the sender leads.
         term: u64,
         /// Greatest index that the leader knows to be committed.
         committed: u64,
@@ -29,7 +29,7 @@ pub enum MemberMessage {
     },
     /// A follower has its log synced up to this entry.
     Acknowledge {
-        /// Term of the follower.
+        /// Latest term that the follower knows.
         term: u64,
         /// Last entry of its log that is synced and not void.
         last: Position,
@@ -45,23 +45,23 @@ pub enum MemberMessage {
     },
     /// A member has voted, or knows of a later term.
     Vote {
-        /// Term of the member.
+        /// Latest term that the member knows, in which it has voted if it has.
         term: u64,
         /// True if this is a vote for the receiver.
         is_granted: bool,
     },
     /// A leader wants its term confirmed: [`MemberMessage::Confirm`].
     Round {
-        /// Term of the leader.
+        /// Term that the leader wants confirmed.
         term: u64,
         /// Number of the round in that term.
         number: u64,
     },
     /// The term was still the latest one when the round arrived.
     Confirm {
-        /// Term of the leader.
+        /// Term of the leader that has asked.
         term: u64,
-        /// Number of the round.
+        /// Number of the round that is answered.
         number: u64,
     },
     /// A member asks whether it would be elected: [`MemberMessage::Would`].
@@ -73,11 +73,11 @@ pub enum MemberMessage {
     },
     /// Answers whether the receiver would get this member's vote.
     Would {
-        /// Term of the member.
+        /// Latest term that the member knows.
         term: u64,
         /// Term that was asked about.
         asked: u64,
-        /// True if it would.
+        /// True if the receiver would get the vote.
         is_granted: bool,
     },
 }

@@ -69,7 +69,7 @@ impl ClusterOptions {
         self.members.unwrap_or(self.servers)
     }
 
-    /// What each process is.
+    /// Word for what each process of the cluster is, in messages to the user.
     fn part(&self) -> &'static str {
         if self.members.is_some() { "member" } else { "server" }
     }

@@ -24,7 +24,7 @@ pub(crate) struct Log {
     in_current: usize,
     /// The last entry that was removed.
     before: Position,
-    /// State that was removed.
+    /// Term, vote and committed index of the blocks that were removed.
     kept: State,
 }
 
@@ -70,7 +70,7 @@ impl Log {
         }
     }
 
-    /// Begins a segment.
+    /// Begins a new segment: what is appended from now on goes into it.
     pub(crate) fn roll(&mut self) {
         self.current = SegmentId(self.current.0 + 1);
         self.in_current = 0;
@@ -150,7 +150,7 @@ impl Log {
         segments.len()
     }
 
-    /// Removes segments.
+    /// Removes all segments up to this one, and keeps the state that was in them.
     pub(crate) fn remove_through(&mut self, through: SegmentId) {
         let going = self.places().into_iter().rev().find(|(_, segment)| *segment <= through);
         while self.blocks.front().is_some_and(|block| block.segment <= through) {

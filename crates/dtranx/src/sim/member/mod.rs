@@ -57,7 +57,7 @@ pub(crate) struct Member {
     pub(crate) log: Log,
     /// Whether its disk is gone for good.
     pub(crate) is_lost: bool,
-    /// Number of its starts.
+    /// Number of times that the member was started.
     pub(crate) boot: u64,
     /// The last setting of each timer.
     pub(crate) timers: BTreeMap<Timer, u64>,

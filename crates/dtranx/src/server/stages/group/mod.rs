@@ -41,7 +41,7 @@ use crate::wire::MemberMessage;
 const HEARD: usize = 64;
 
 pub(in crate::server) struct GroupStage {
-    /// Number of this member.
+    /// Number of this member in its group, from 1 on.
     me: u8,
     stats: Arc<ServerStats>,
     sources: Sources,
