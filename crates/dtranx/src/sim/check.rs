@@ -293,10 +293,6 @@ fn report(world: &World<'_>, committed: &BTreeMap<WorkId, &Attempt>) -> Report {
         most_segments: world.most_segments,
         told: world.told,
         #[cfg(test)]
-        lives: world.lives,
-        #[cfg(test)]
-        overlaps: world.overlaps,
-        #[cfg(test)]
-        lost_disks: world.lost_disks,
+        groups: world.groups,
     }
 }

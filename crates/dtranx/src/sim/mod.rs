@@ -61,15 +61,9 @@ pub struct Report {
     pub events: u64,
     /// The most sealed segments that any server had at once.
     pub most_segments: usize,
-    /// Number of lives that have begun in groups.
+    /// What happened to the servers that are groups.
     #[cfg(test)]
-    pub(crate) lives: usize,
-    /// Number of these that have begun while an earlier one went on.
-    #[cfg(test)]
-    pub(crate) overlaps: usize,
-    /// Number of members' disks that were lost.
-    #[cfg(test)]
-    pub(crate) lost_disks: usize,
+    pub(crate) groups: group::Counts,
 }
 
 /// Fault that a run has shown.

@@ -16,9 +16,7 @@ fn run_seeds(seeds: std::ops::Range<u64>, options: &SimOptions) -> Report {
                 total.unknown_committed += report.unknown_committed;
                 total.snapshots += report.snapshots;
                 total.told += report.told;
-                total.lives += report.lives;
-                total.overlaps += report.overlaps;
-                total.lost_disks += report.lost_disks;
+                total.groups.add(report.groups);
                 total.crashes += report.crashes;
                 total.most_segments = total.most_segments.max(report.most_segments);
             }
@@ -107,8 +105,8 @@ fn groups(servers: u16, groups: u16) -> SimOptions {
 #[test]
 fn simulate_one_group_is_correct() {
     let total = run_seeds(0..60, &groups(1, 1));
-    assert!(total.committed > 60 * 30 && total.lives > 60 * 2, "little happens: {total:?}");
-    assert!(total.lost_disks > 5 && total.told > 10, "little happens: {total:?}");
+    assert!(total.committed > 60 * 30 && total.groups.lives > 60 * 2, "little happens: {total:?}");
+    assert!(total.groups.lost_disks > 5 && total.told > 10, "little happens: {total:?}");
 }
 
 #[test]
@@ -133,7 +131,7 @@ fn simulate_a_group_without_faults_answers_everybody() {
     for seed in 0..20 {
         let report = simulate(seed, &SimOptions { groups: 3, ..options.clone() }).unwrap();
         assert_eq!(report.unknown_committed + report.unknown_aborted, 0, "{report:?}");
-        assert_eq!(report.lives, 3, "{report:?}");
+        assert_eq!(report.groups.lives, 3, "{report:?}");
     }
 }
 
@@ -147,7 +145,7 @@ fn torn_groups(servers: u16, count: u16) -> SimOptions {
 fn simulate_torn_groups_is_correct() {
     run_seeds(0..60, &torn_groups(1, 1));
     let total = run_seeds(0..60, &torn_groups(2, 2));
-    assert!(total.overlaps > 20, "no old leader goes on: {total:?}");
+    assert!(total.groups.overlaps > 20, "no old leader goes on: {total:?}");
 }
 
 /// Fails unless some seed notices that a group's members break a rule.

@@ -49,14 +49,9 @@ pub(crate) struct World<'a> {
     /// Records of the entries of groups. A place in a group's log has one content at most.
     #[cfg(test)]
     pub(super) contents: BTreeMap<(ServerId, crate::core::group::Position), Vec<crate::core::Record>>,
-    /// Number of lives that have begun in groups, and of disks that were lost.
+    /// What has happened to the servers that are groups.
     #[cfg(test)]
-    pub(crate) lives: usize,
-    /// Number of lives that have begun while an earlier one went on.
-    #[cfg(test)]
-    pub(crate) overlaps: usize,
-    #[cfg(test)]
-    pub(crate) lost_disks: usize,
+    pub(crate) groups: super::group::Counts,
 }
 
 #[derive(Debug)]
@@ -172,11 +167,7 @@ impl<'a> World<'a> {
             #[cfg(test)]
             contents: BTreeMap::new(),
             #[cfg(test)]
-            lives: 0,
-            #[cfg(test)]
-            overlaps: 0,
-            #[cfg(test)]
-            lost_disks: 0,
+            groups: super::group::Counts::default(),
         };
         world.plan_events(&places);
         world

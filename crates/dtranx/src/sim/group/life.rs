@@ -79,9 +79,9 @@ impl World<'_> {
         server.disk.begin_snapshots(node.tranx.epochs.now());
         server.life += 1;
         server.node = Some(node);
-        self.lives += 1;
+        self.groups.lives += 1;
         let others = self.servers.values().filter(|other| other.id() == place.server && other.node.is_some());
-        self.overlaps += usize::from(others.count() > 1);
+        self.groups.overlaps += usize::from(others.count() > 1);
         self.carry_out(place, commands);
         self.pass_on(place);
     }

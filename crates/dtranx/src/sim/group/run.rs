@@ -88,7 +88,7 @@ impl World<'_> {
                 server.crash(&mut self.rng);
                 server.member = Some(Member { is_lost: true, ..Member::new() });
                 server.disk = Disk::new();
-                self.lost_disks += 1;
+                self.groups.lost_disks += 1;
             }
             GroupEvent::Hang(hang_us) => member.hung_until_us = now_us + hang_us,
             GroupEvent::Isolate(last_us) => self.isolate(place, now_us + last_us),
