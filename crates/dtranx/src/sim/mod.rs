@@ -14,6 +14,7 @@
 //! - `server`: a node with its disk, at a `place`.
 //! - `group`, `member`: servers that are groups of members; in tests alone, as the machine of a
 //!   member is.
+//! - `group_counts`: what happened to groups, counted; in tests alone too.
 //! - `client`, `turns`, `snapshots`: what clients do.
 //! - `history`, `check`: what happened, and whether it may have.
 
@@ -23,6 +24,8 @@ mod disk;
 mod effects;
 #[cfg(test)]
 mod group;
+#[cfg(test)]
+mod group_counts;
 mod history;
 #[cfg(test)]
 mod member;
@@ -63,7 +66,7 @@ pub struct Report {
     pub most_segments: usize,
     /// What happened to the servers that are groups.
     #[cfg(test)]
-    pub(crate) groups: group::Counts,
+    pub(crate) groups: group_counts::GroupCounts,
 }
 
 /// Fault that a run has shown.

@@ -51,7 +51,7 @@ pub(crate) struct World<'a> {
     pub(super) contents: BTreeMap<(ServerId, crate::core::group::Position), Vec<crate::core::Record>>,
     /// What has happened to the servers that are groups.
     #[cfg(test)]
-    pub(crate) groups: super::group::Counts,
+    pub(crate) groups: super::group_counts::GroupCounts,
 }
 
 #[derive(Debug)]
@@ -167,7 +167,7 @@ impl<'a> World<'a> {
             #[cfg(test)]
             contents: BTreeMap::new(),
             #[cfg(test)]
-            groups: super::group::Counts::default(),
+            groups: super::group_counts::GroupCounts::default(),
         };
         world.plan_events(&places);
         world
