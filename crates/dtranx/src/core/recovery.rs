@@ -138,6 +138,11 @@ impl Recovery {
         }
     }
 
+    /// Takes what is known of the segments that were read: who reads on keeps it.
+    pub(crate) fn take_segments(&mut self) -> BTreeMap<SegmentId, SegmentSummary> {
+        std::mem::take(&mut self.segments)
+    }
+
     /// What the GC log says once the segments are removed that the marks make superfluous. Right
     /// behind a `Marks` record, everything that they call complete is applied.
     pub fn marks(&self) -> GcRecord {

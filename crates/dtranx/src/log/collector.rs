@@ -66,6 +66,8 @@ struct Known {
     last: Position,
     /// The newest state that is durable.
     state: State,
+    /// Place of the last entry that was removed and is not void.
+    before: Position,
 }
 
 impl Known {
@@ -78,8 +80,9 @@ impl Known {
 }
 
 impl Complete {
-    pub(super) fn new(closed: VecDeque<Closed>, last: Position, state: State) -> Self {
-        Self { known: Arc::new(Mutex::new(Known { closed, lowest: None, last, state })) }
+    pub(super) fn new(closed: VecDeque<Closed>, last: Position, kept: Kept) -> Self {
+        let Kept { before, state, .. } = kept;
+        Self { known: Arc::new(Mutex::new(Known { closed, lowest: None, last, state, before })) }
     }
 
     /// The segment in use is complete.
@@ -94,6 +97,11 @@ impl Complete {
         let mut known = self.lock();
         known.lowest = Position::lower(known.lowest, Some(before));
         known.last = entry;
+    }
+
+    /// Place of the last entry that was removed and is not void. Its segment may be there still.
+    pub(super) fn before(&self) -> Position {
+        self.lock().before
     }
 
     /// A state is durable.
@@ -198,8 +206,10 @@ impl Collector {
         let Some(last) = going.last() else { return Ok(0) };
         let state = self.gc_log.payload().to_vec();
         let kept = {
-            let known = self.shared.complete.lock();
-            Kept { oldest: last.number.next(), before: known.last_in(last.number), state: known.state }
+            let mut known = self.shared.complete.lock();
+            // Before any of them goes: whoever reads from them finds out that they do.
+            known.before = known.last_in(last.number);
+            Kept { oldest: last.number.next(), before: known.before, state: known.state }
         };
         self.gc_log.write(kept, &state)?;
         for info in &going {

@@ -57,9 +57,36 @@ impl Source {
     }
 }
 
+/// Entries that were read again.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Fetched {
+    /// Payloads of the first of the entries; of one at least.
+    Payloads(Vec<Vec<u8>>),
+    /// The first of them was removed.
+    Removed,
+}
+
 /// Reads entries that are not void, in the order of their indices, until their payloads have more
 /// than `limit_bytes`; at least one.
 pub(super) fn fetch(
+    log: &LogManager,
+    cursor: &mut Cursor,
+    wanted: impl IntoIterator<Item = Position>,
+    limit_bytes: usize,
+) -> Result<Fetched> {
+    let mut wanted = wanted.into_iter().peekable();
+    let first = wanted.peek().map_or(u64::MAX, |entry| entry.index);
+    match read(log, cursor, wanted, limit_bytes) {
+        // Segments go while they are read: what fails because of that is no damage.
+        _ if first <= log.before().index => {
+            *cursor = Cursor::default();
+            Ok(Fetched::Removed)
+        }
+        found => found.map(Fetched::Payloads),
+    }
+}
+
+fn read(
     log: &LogManager,
     cursor: &mut Cursor,
     wanted: impl IntoIterator<Item = Position>,

@@ -74,7 +74,7 @@ impl LogManager {
         let header = SegmentHeader { owner, number: number.0, size_bytes, first_sequence };
         let current = Segment::create(&*medium, header)?;
         let (terms, state) = (found.counted.terms, found.counted.state);
-        let complete = Complete::new(found.complete, terms.last(), state);
+        let complete = Complete::new(found.complete, terms.last(), Kept { state, ..kept });
         let manager = Self {
             medium,
             shared: Shared { complete, ahead: Ahead::behind(&header), size_bytes },
@@ -97,6 +97,11 @@ impl LogManager {
 
     pub(super) fn medium(&self) -> &dyn Medium {
         &*self.medium
+    }
+
+    /// Place of the last entry that was removed and is not void.
+    pub(super) fn before(&self) -> Position {
+        self.shared.complete.before()
     }
 
     /// All segments with their blocks, oldest first.

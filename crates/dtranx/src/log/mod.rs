@@ -37,7 +37,7 @@ pub use collector::{Collector, LogSpace, SegmentInfo};
 pub use disk::Disk;
 pub use entry::{Outline, Position, State};
 pub use error::LogError;
-pub use fetch::Cursor;
+pub use fetch::{Cursor, Fetched};
 pub(crate) use folder::lock_to_read;
 pub use format::FORMAT_VERSION;
 pub use gc_log::GC_PAYLOAD_LIMIT_BYTES;

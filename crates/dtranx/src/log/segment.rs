@@ -29,7 +29,7 @@ impl SegmentNumber {
     }
 
     /// `None` for files that are no segments.
-    pub(super) fn from_file_name(name: &str) -> Option<Self> {
+    pub(crate) fn from_file_name(name: &str) -> Option<Self> {
         let digits = name.strip_prefix("segment-")?.strip_suffix(".wal")?;
         let number = Self(digits.parse().ok()?);
         (number.file_name() == name).then_some(number)

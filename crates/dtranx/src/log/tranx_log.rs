@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::collector::{Collector, LogSpace, SegmentInfo};
 use super::entry::{Outline, Position, State};
-use super::fetch::{self, Cursor};
+use super::fetch::{self, Cursor, Fetched};
 use super::format::{self, BLOCK_HEADER_BYTES, HEADER_BYTES, Owner, SEAL_BYTES, STATE_BYTES};
 use super::gc_log::GcLog;
 use super::log_reader::LogReader;
@@ -234,8 +234,8 @@ impl TranxLog {
     }
 
     /// Reads entries of a group again that are not void, in the order of their indices, as long as
-    /// their payloads have no more than `limit_bytes` together; at least one. `cursor` is where the
-    /// last call ended.
+    /// their payloads have no more than `limit_bytes` together; at least one, or none if the first
+    /// one was removed. `cursor` is where the last call ended.
     ///
     /// # Errors
     /// An entry is not there, or damaged; the medium refuses.
@@ -244,7 +244,7 @@ impl TranxLog {
         cursor: &mut Cursor,
         wanted: impl IntoIterator<Item = Position>,
         limit_bytes: usize,
-    ) -> Result<Vec<Vec<u8>>> {
+    ) -> Result<Fetched> {
         fetch::fetch(&self.manager, cursor, wanted, limit_bytes)
     }
 

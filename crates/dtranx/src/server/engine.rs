@@ -206,7 +206,7 @@ pub(super) struct NodeWays {
     /// The queue into the transaction stage, both ends.
     pub(super) internal: (Inlet<TranxEvent>, Source<TranxEvent>),
     pub(super) log: Outlet<Append>,
-    pub(super) gc: Option<Inlet<Garbage>>,
+    pub(super) gc: Inlet<Garbage>,
     pub(super) answers: Option<Outlet<Held>>,
 }
 
@@ -231,9 +231,10 @@ impl Inner<'_> {
             source: from_garbage,
             batch: Vec::new(),
             check_at_ms: 0,
+            marks: None,
         };
-        let (log, gc) = (wal.outlet(), Some(garbage));
-        let ways = NodeWays { internal: (internal, from_internal), log, gc, answers: None };
+        let (internal, log) = ((internal, from_internal), wal.outlet());
+        let ways = NodeWays { internal, log, gc: garbage, answers: None };
         let mut stages = self.node_stages(node, commands, storage, entries, ways);
         stages.push(Box::new(wal_stage));
         stages.push(Box::new(gc_stage));

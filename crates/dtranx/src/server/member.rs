@@ -321,7 +321,8 @@ impl Begins<'_> {
     fn inside(&self, found: Findings<'_>, opened: Opened, queues: Queues, doors: &Doors) -> Inside {
         let (stats, storage) = (self.stats, self.storage);
         let (outline, state) = (opened.log.outline(), opened.log.state());
-        let (recovery, pending) = found.end(&outline);
+        let (mut recovery, pending) = found.end(&outline);
+        let segments = recovery.take_segments();
         let (tell, begun) = channel();
         let (stepped_down, history) = (Arc::new(AtomicBool::new(false)), Arc::new(OnceLock::new()));
         let Queues { members, to_members, records, answers, of_log, work, follow, garbage, internal } = queues;
@@ -338,11 +339,9 @@ impl Begins<'_> {
         let wal_outlets = member_wal::Outlets { group: of_log, follow: follow.0.outlet(), gc };
         let stages: Vec<Box<dyn Stage>> = vec![
             Box::new(GroupStage::new(me, stats.clone(), (&outline, state), sources, outlets, stepped_down.clone())),
-            Box::new(MemberWalStage::new(opened.log, pending, stats.clone(), work.1, wal_outlets)),
-            Box::new(FollowStage::new(recovery, storage.clone(), follow.1, tell)),
+            Box::new(MemberWalStage::new(opened.log, segments, pending, stats.clone(), work.1, wal_outlets)),
+            Box::new(FollowStage::new(recovery, storage.clone(), follow.1, tell, garbage.0.outlet())),
             Box::new(GcStage {
-                // Segments of a group are not removed yet: no stage hands the marks in the log on
-                // to this one.
                 gc: Gc::default(),
                 config: Arc::new(engine::node_config(self.config)),
                 storage: storage.clone(),
@@ -352,9 +351,10 @@ impl Begins<'_> {
                 source: garbage.1,
                 batch: Vec::new(),
                 check_at_ms: 0,
+                marks: None,
             }),
         ];
-        let ways = NodeWays { internal, log: records.0.outlet(), gc: None, answers: Some(answers.0.outlet()) };
+        let ways = NodeWays { internal, log: records.0.outlet(), gc: garbage.0, answers: Some(answers.0.outlet()) };
         let port = MemberPort { group: members.0, to_members: to_members.1 };
         Inside { stages, port, ways, begun, history, stepped_down }
     }

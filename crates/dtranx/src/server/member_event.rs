@@ -44,6 +44,8 @@ pub(super) enum LogWork {
     Begin,
     /// A follower lacks entries that are not in memory.
     Fetch(Fetch),
+    /// No member that is waited for lacks entries up to this one.
+    Spare { through: u64 },
 }
 
 /// An entry that is not known to be committed.
@@ -68,6 +70,8 @@ pub(super) enum FromLog {
     Synced(WriteId),
     /// Payloads of the first entries of a batch.
     Fetched { fetch: Fetch, payloads: Vec<Bytes> },
+    /// The entries that this follower lacks are removed.
+    Removed { to: u8 },
 }
 
 /// Event of the stage `follow`.

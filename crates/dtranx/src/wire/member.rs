@@ -80,6 +80,13 @@ pub enum MemberMessage {
         /// True if the receiver would get the vote.
         is_granted: bool,
     },
+    /// A leader waits for no member that lacks entries up to this one: each may remove them.
+    Spare {
+        /// Term in which the sender leads.
+        term: u64,
+        /// Index of the last of these entries.
+        through: u64,
+    },
 }
 
 /// A message from a member of a group to another server, or to a member of another group. `M` is

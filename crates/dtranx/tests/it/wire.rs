@@ -72,7 +72,8 @@ fn message_with_something_behind_it_is_refused() {
 fn preface_of_another_version_or_program_is_refused() {
     check_preface(&preface()).unwrap();
     let mut other = preface();
-    other[4] = 9;
-    assert!(matches!(check_preface(&other), Err(WireError::Version { found: 9 })));
+    other[4] += 1;
+    let found = u16::from(other[4]);
+    assert!(matches!(check_preface(&other), Err(WireError::Version { found: version }) if version == found));
     assert!(matches!(check_preface(b"GET / HT"), Err(WireError::Stranger)));
 }

@@ -118,6 +118,7 @@ fn member_messages() -> Vec<MemberMessage> {
         MemberMessage::Confirm { term, number },
         MemberMessage::Ask { term, last },
         MemberMessage::Would { term, asked: 2, is_granted: true },
+        MemberMessage::Spare { term, through: 1 },
     ]
 }
 

@@ -145,6 +145,11 @@ impl Group {
         self.own.synced()
     }
 
+    /// Greatest index up to which a follower is known to have this leader's log, synced.
+    pub(crate) fn counted(&self, member: MemberId) -> Index {
+        self.raft.counted(member).unwrap_or(Index::ZERO)
+    }
+
     /// Last entry that is written and not void.
     #[cfg(test)]
     pub(crate) fn last(&self) -> super::id::Position {
@@ -218,7 +223,7 @@ impl Group {
         self.outbox.leave(self.own.synced_write(), out);
         self.acknowledge(out);
         for from in self.others() {
-            let counted = self.raft.counted(from).unwrap_or(Index::ZERO);
+            let counted = self.counted(from);
             if let Some(last) = self.acknowledged.synced(from, &self.own, counted).filter(|_| self.lead.is_some()) {
                 self.count(from, last, out);
             }

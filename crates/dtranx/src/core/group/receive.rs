@@ -101,7 +101,7 @@ impl Group {
 
     /// A follower's acknowledgement, in the term of this leader.
     fn receive_acknowledgement(&mut self, from: MemberId, last: Position, out: &mut Vec<Command>) {
-        let counted = self.raft.counted(from).unwrap_or(Index::ZERO);
+        let counted = self.counted(from);
         let last = if self.has(Flaw::CountsUnsynced) {
             Some(last)
         } else if self.has(Flaw::ConflictCounted) {

@@ -1,15 +1,18 @@
 //! The stage of a member that follows: a recovery that does not end. It reads each committed entry
-//! as a start does, and applies what that commits (G5). When the member is elected, the recovery
-//! ends, and the node of the life begins (G4).
+//! as a start does, and applies what that commits (G5). At marks, it tells the garbage collection
+//! what is complete (G11). When the member is elected, the recovery ends, and the node of the life
+//! begins (G4).
 
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
 use super::BATCH;
+use crate::core::machine::GcEvent;
 use crate::core::{Record, Recovery, SegmentId, TranxId, Write};
 use crate::log;
+use crate::server::event::Garbage;
 use crate::server::member_event::{Begun, Follow};
-use crate::stage::{Source, Stage};
+use crate::stage::{Outlet, Source, Stage};
 use crate::storage::Storage;
 
 pub(in crate::server) struct FollowStage {
@@ -18,6 +21,7 @@ pub(in crate::server) struct FollowStage {
     storage: Arc<dyn Storage>,
     source: Source<Follow>,
     begun: Sender<Begun>,
+    gc: Outlet<Garbage>,
     commits: Vec<(TranxId, Vec<Write>)>,
 }
 
@@ -28,18 +32,27 @@ impl FollowStage {
         storage: Arc<dyn Storage>,
         source: Source<Follow>,
         begun: Sender<Begun>,
+        gc: Outlet<Garbage>,
     ) -> Self {
-        Self { recovery: Some(recovery), storage, source, begun, commits: Vec::new() }
+        Self { recovery: Some(recovery), storage, source, begun, gc, commits: Vec::new() }
     }
 
     fn read(&mut self, segment: SegmentId, payload: &[u8]) -> Result<(), String> {
-        let Some(recovery) = &mut self.recovery else {
-            return Err("an entry comes behind a life's beginning".to_owned());
-        };
         for record in log::records(payload) {
+            let Some(recovery) = &mut self.recovery else {
+                return Err("an entry comes behind a life's beginning".to_owned());
+            };
             let record: Record =
                 postcard::from_bytes(record).map_err(|error| format!("a record of the log: {error}"))?;
+            let are_marks = matches!(record, Record::Marks { .. });
             self.commits.extend(recovery.record(segment, record));
+            if are_marks {
+                // The log's stage knows the segments.
+                drop(recovery.take_segments());
+                let marks = recovery.marks();
+                self.apply()?;
+                self.gc.send(Garbage::Event(GcEvent::Collect(marks)));
+            }
         }
         Ok(())
     }
@@ -76,10 +89,11 @@ impl Stage for FollowStage {
             }
         }
         self.apply()?;
+        self.gc.flush();
         Ok(handled)
     }
 
     fn has_work(&self) -> bool {
-        !self.source.is_empty()
+        !self.source.is_empty() || !self.gc.is_clear()
     }
 }

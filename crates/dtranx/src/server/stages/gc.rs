@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use super::BATCH;
 use crate::core::gc::Gc;
 use crate::core::machine::{GcEvent, Outbox, Turn};
-use crate::core::{Command, NodeConfig};
+use crate::core::{Command, GcRecord, NodeConfig};
 use crate::log::{Collector, LogError, SegmentNumber};
 use crate::server::event::Garbage;
 use crate::server::stats::ServerStats;
@@ -28,9 +28,22 @@ pub(in crate::server) struct GcStage {
     pub(in crate::server) batch: Vec<Garbage>,
     /// Time of the next check that the log's folder is still there.
     pub(in crate::server) check_at_ms: u64,
+    /// The last marks. A segment that becomes complete is looked at by these: to a log at rest no
+    /// others come.
+    pub(in crate::server) marks: Option<GcRecord>,
 }
 
 impl GcStage {
+    /// Handles an event, and looks at once whether a segment that it calls complete may go.
+    fn collect(&mut self, event: GcEvent) -> Result<(), String> {
+        if let GcEvent::Collect(marks) = &event {
+            self.marks = Some(marks.clone());
+        }
+        let marks = self.marks.clone().filter(|_| matches!(event, GcEvent::Sealed { .. }));
+        self.handle(event)?;
+        marks.map_or(Ok(()), |marks| self.handle(GcEvent::Collect(marks)))
+    }
+
     /// Handles an event, and the commands that follow from it, one step after the other.
     fn handle(&mut self, event: GcEvent) -> Result<(), String> {
         let mut next = Some(event);
@@ -98,7 +111,7 @@ impl Stage for GcStage {
         let handled = self.source.take(BATCH, &mut batch);
         for garbage in batch.drain(..) {
             match garbage {
-                Garbage::Event(event) => self.handle(event)?,
+                Garbage::Event(event) => self.collect(event)?,
                 Garbage::MakeAhead => self.make_ahead()?,
             }
         }

@@ -1,6 +1,7 @@
 //! The WAL stage of a group's member: appends entries and states, makes a batch of them durable
 //! once, says so once. It keeps the entries that are not committed, hands them on when they are,
-//! and reads entries again that a follower lacks.
+//! and reads entries again that a follower lacks. It tells the garbage collection which segments
+//! are complete (`committed`).
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -8,8 +9,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::BATCH;
-use crate::core::SegmentId;
-use crate::log::{Cursor, Position, SegmentNumber, TranxLog};
+use super::committed::Committed;
+use crate::core::machine::GcEvent;
+use crate::core::{SegmentId, SegmentSummary};
+use crate::log::{Cursor, Fetched, Position, SegmentNumber, TranxLog};
 use crate::server::event::Garbage;
 use crate::server::member_event::{Fetch, Follow, FromLog, LogWork, Pending};
 use crate::server::stats::ServerStats;
@@ -30,6 +33,8 @@ pub(in crate::server) struct MemberWalStage {
     pending: VecDeque<Pending>,
     /// Index of the entry that was acted on last.
     acted: u64,
+    /// The segments, as far as their entries were acted on.
+    committed: Committed,
     /// For each follower, where reading for it has ended.
     cursors: BTreeMap<u8, Cursor>,
     seal_at_ms: Option<u64>,
@@ -43,9 +48,11 @@ pub(in crate::server) struct Outlets {
 }
 
 impl MemberWalStage {
-    /// `pending` are the entries that were found and are not known to be committed.
+    /// `found` is what is committed in the segments, as they were read. `pending` are the entries
+    /// that were found and are not known to be committed.
     pub(in crate::server) fn new(
         log: TranxLog,
+        found: BTreeMap<SegmentId, SegmentSummary>,
         pending: VecDeque<Pending>,
         stats: Arc<ServerStats>,
         source: Source<LogWork>,
@@ -55,8 +62,8 @@ impl MemberWalStage {
         let acted = log.last().index - pending.len() as u64;
         stats.note_space(log.space());
         outlets.gc.send(Garbage::MakeAhead);
-        let cursors = BTreeMap::new();
-        Self { log, stats, source, outlets, segment, pending, acted, cursors, seal_at_ms: None }
+        let (committed, cursors) = (Committed::new(found, acted), BTreeMap::new());
+        Self { log, stats, source, outlets, segment, pending, acted, committed, cursors, seal_at_ms: None }
     }
 
     fn append(&mut self, entry: Position, payload: Bytes) -> Result<(), String> {
@@ -84,19 +91,34 @@ impl MemberWalStage {
             let Some(Pending { segment, payload, .. }) = next else {
                 return Err(format!("entry {index} is committed, and its records are not here"));
             };
+            let segment = SegmentId(segment.0);
+            self.committed.count(segment, index, &payload)?;
             if applies {
-                self.outlets.follow.send(Follow::Apply { segment: SegmentId(segment.0), payload });
+                self.outlets.follow.send(Follow::Apply { segment, payload });
             }
         }
         self.acted = self.acted.max(through);
         Ok(())
     }
 
+    /// Tells the garbage collection which segments are complete. All that was appended is synced.
+    fn tell_complete(&mut self) {
+        let pending = self.pending.iter().map(|pending| pending.segment).min();
+        let open = pending.map_or(self.segment, |first| first.min(self.segment));
+        for (segment, summary) in self.committed.take_complete(SegmentId(open.0)) {
+            self.outlets.gc.send(Garbage::Event(GcEvent::Sealed { segment, summary }));
+        }
+    }
+
     fn fetch(&mut self, fetch: Fetch) -> Result<(), String> {
         let cursor = self.cursors.entry(fetch.to).or_default();
         let found = self.log.fetch(cursor, fetch.wanted.iter().copied(), BATCH_LIMIT_BYTES);
-        let payloads = found.map_err(|error| error.to_string())?.into_iter().map(Bytes::from).collect();
-        self.outlets.group.send(FromLog::Fetched { fetch, payloads });
+        self.outlets.group.send(match found.map_err(|error| error.to_string())? {
+            Fetched::Payloads(payloads) => {
+                FromLog::Fetched { fetch, payloads: payloads.into_iter().map(Bytes::from).collect() }
+            }
+            Fetched::Removed => FromLog::Removed { to: fetch.to },
+        });
         Ok(())
     }
 
@@ -121,6 +143,7 @@ impl MemberWalStage {
                     self.outlets.follow.send(Follow::Begin);
                 }
                 LogWork::Fetch(fetch) => self.fetch(fetch)?,
+                LogWork::Spare { through } => self.committed.spare(through),
             }
         }
         if let Some(through) = last {
@@ -128,6 +151,7 @@ impl MemberWalStage {
             self.seal_at_ms = Some(now_ms + SEAL_MS);
             self.outlets.group.send(FromLog::Synced(through));
         }
+        self.tell_complete();
         Ok(())
     }
 

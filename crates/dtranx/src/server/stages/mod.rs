@@ -2,6 +2,7 @@
 //! `embedded`).
 
 mod ack;
+mod committed;
 pub(super) mod follow;
 pub(super) mod gc;
 pub(super) mod group;

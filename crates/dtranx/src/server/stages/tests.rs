@@ -1,26 +1,22 @@
 //! The second rule of full queues (`docs/dtranx.md`) at the stages that get requests of their own.
 
-use std::collections::VecDeque;
+mod member;
+
 use std::sync::Arc;
 
-use bytes::Bytes;
-
 use super::BATCH;
-use super::member_wal::{self, MemberWalStage};
 use super::side::{SideMachine, SideOutlets, SideStage};
 use super::transaction::{Outlets, TransactionStage};
 use super::wal::WalStage;
-use crate::core::group::WriteId;
 use crate::core::machine::{AckEvent, Event, LockEvent, Outbox, TranxEvent, Turn};
 use crate::core::{
     ClientId, Command, CommitAnswer, Epoch, Incarnation, Key, LogTicket, Message, MessageId, Node, NodeConfig,
     Partition, Record, Recovery, Refusal, ServerId, Settlement, SnapshotAnswer, SnapshotMessage, Standing, Transaction,
     TranxId, ValidationId, Vote, Write,
 };
-use crate::log::{self, LogError, LogOptions, Memory, Position, State, TranxLog};
+use crate::log::{LogError, LogOptions, Memory, TranxLog};
 use crate::server::event::Append;
-use crate::server::findings::Findings;
-use crate::server::member_event::{Follow, FromLog, Held, LogWork};
+use crate::server::member_event::Held;
 use crate::server::stats::ServerStats;
 use crate::stage::{Counters, Inlet, Outlet, Signal, Source, Stage, queue};
 use crate::storage::InMemory;
@@ -126,7 +122,7 @@ fn transaction_stage(locks: usize) -> (TransactionStage, Asked) {
             lock: lock.outlet(),
             ack: outlet(),
             recovery: outlet(),
-            gc: Some(of(8).0),
+            gc: of(8).0,
             answers: None,
         },
         out: Outbox::default(),
@@ -266,60 +262,4 @@ fn answers_that_speak_of_now_go_by_a_round_and_no_others() {
     let kinds: Vec<_> = held.iter().map(|held| matches!(held, Held::ToClient(_))).collect();
     assert_eq!(kinds, [true, true, false, false]);
     assert_eq!((at_clients.take(8, &mut Vec::new()), at_servers.take(8, &mut Vec::new())), (2, 2));
-}
-
-/// A member's log stage, the ends of its queues, and its log.
-fn member_wal() -> (MemberWalStage, Inlet<LogWork>, Source<FromLog>, Source<Follow>, Memory) {
-    let medium = Memory::new();
-    let options = LogOptions { is_member: true, ..LogOptions::new(ME.0, 1 << 16) };
-    let log = TranxLog::open(Arc::new(medium.clone()), &options, |_, _| Ok(())).unwrap().log;
-    let ((work, from_work), (group, at_group), (follow, at_follow)) = (of(8), of(8), of(8));
-    let stats = Arc::new(ServerStats::new(ME, "memory".to_owned(), Counters::new(), u64::MAX));
-    let outlets = member_wal::Outlets { group: group.outlet(), follow: follow.outlet(), gc: outlet() };
-    (MemberWalStage::new(log, VecDeque::new(), stats, from_work, outlets), work, at_group, at_follow, medium)
-}
-
-fn write(number: u64, term: u64, index: u64) -> LogWork {
-    let state = (number == 1).then_some(State { term, vote: Some(7), committed: 0 });
-    let entries = vec![(Position { term, index }, Bytes::from(log::payload([&b"record"[..]])))];
-    LogWork::Write { write: WriteId(number), state, entries }
-}
-
-#[test]
-fn writes_of_a_member_are_synced_before_the_machine_hears_of_them() {
-    for seed in 0..20 {
-        let (mut stage, work, at_group, _, medium) = member_wal();
-        for event in [write(1, 3, 1), write(2, 3, 2)] {
-            work.offer(event).map_err(drop).unwrap();
-        }
-        stage.run(0).unwrap();
-        let mut events = Vec::new();
-        at_group.take(8, &mut events);
-        assert!(matches!(events[..], [FromLog::Synced(WriteId(2))]), "one sync for both");
-        drop(stage);
-        medium.crash(seed);
-        let options = LogOptions { is_member: true, ..LogOptions::new(ME.0, 1 << 16) };
-        let storage = InMemory::new();
-        let mut findings = Findings::new(config(), &storage);
-        let opened = TranxLog::read(Arc::new(medium), &options, &mut findings).unwrap();
-        assert_eq!((opened.log.last(), opened.log.state().vote), (Position { term: 3, index: 2 }, Some(7)));
-    }
-}
-
-/// Recovery takes all segments that it reads for sealed (decision 0075, G18).
-#[test]
-fn life_of_a_member_begins_with_a_new_segment() {
-    let (mut stage, work, _, at_follow, _) = member_wal();
-    let act = LogWork::Act { through: 2, applies: true };
-    for event in [write(1, 3, 1), LogWork::Begin, write(2, 3, 2), act] {
-        work.offer(event).map_err(drop).unwrap();
-    }
-    stage.run(0).unwrap();
-    let mut events = Vec::new();
-    at_follow.take(8, &mut events);
-    let [Follow::Begin, Follow::Apply { segment: first, .. }, Follow::Apply { segment: second, .. }] = &events[..]
-    else {
-        panic!("{} events", events.len())
-    };
-    assert!(first < second);
 }

@@ -51,8 +51,7 @@ pub(in crate::server) struct Outlets {
     pub(in crate::server) lock: Outlet<LockEvent>,
     pub(in crate::server) ack: Outlet<AckEvent>,
     pub(in crate::server) recovery: Outlet<RecoveryEvent>,
-    /// In a group, segments go by marks that are in the log, and not by those of the node.
-    pub(in crate::server) gc: Option<Inlet<Garbage>>,
+    pub(in crate::server) gc: Inlet<Garbage>,
     /// In a group: to where answers go that speak of now.
     pub(in crate::server) answers: Option<Outlet<Held>>,
 }
@@ -106,7 +105,7 @@ impl Outlets {
             Event::Recovery(event) => self.recovery.send(event),
             // The collection may wait for its disk for long, and these marks will soon be replaced
             // by higher ones.
-            Event::Gc(event) => drop(self.gc.as_ref().map(|gc| gc.offer(Garbage::Event(event)))),
+            Event::Gc(event) => drop(self.gc.offer(Garbage::Event(event))),
             event @ Event::Tranx(_) => return Err(super::unexpected(&event)),
         }
         Ok(())

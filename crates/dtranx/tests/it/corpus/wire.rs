@@ -99,6 +99,7 @@ fn member_messages() -> Vec<(&'static str, MemberMessage)> {
         ("confirm", MemberMessage::Confirm { term, number }),
         ("ask", MemberMessage::Ask { term, last }),
         ("would", MemberMessage::Would { term, asked: 70_001, is_granted: false }),
+        ("spare", MemberMessage::Spare { term, through: 70_002 }),
     ]
 }
 

@@ -1,6 +1,6 @@
 //! Entries of a member's log that is open, read again for another member.
 
-use dtranx::log::{Cursor, Memory, Position, TranxLog};
+use dtranx::log::{Cursor, Fetched, Memory, Position, SegmentNumber, TranxLog};
 
 use crate::log::member::{self, at, records};
 use crate::log::segment_file;
@@ -17,6 +17,11 @@ fn with(medium: &Memory, entries: &[Position]) -> TranxLog {
         log.persist().unwrap();
     }
     log
+}
+
+fn payloads(fetched: Fetched) -> Vec<Vec<u8>> {
+    let Fetched::Payloads(payloads) = fetched else { panic!("{fetched:?}") };
+    payloads
 }
 
 /// Entries 1 to 20 of term 1, of which those from 11 on are replaced, and entries behind them.
@@ -36,7 +41,7 @@ fn entries_are_read_as_they_were_written_over_segments_and_replacements() {
         let (mut cursor, mut found) = (Cursor::default(), Vec::new());
         while found.len() < valid.len() {
             let wanted = valid[found.len()..].iter().copied();
-            let some = log.fetch(&mut cursor, wanted, 1_200).unwrap();
+            let some = payloads(log.fetch(&mut cursor, wanted, 1_200).unwrap());
             assert!((1..=2).contains(&some.len()), "a call reads as many as its limit allows");
             found.extend(some);
         }
@@ -52,7 +57,7 @@ fn entries_are_found_wherever_the_last_call_ended() {
     let log = with(&medium, &written);
     let mut cursor = Cursor::default();
     for from in [29, 3, 3, 12, 0, 25, 9] {
-        let found = log.fetch(&mut cursor, valid[from..].iter().copied(), 0).unwrap();
+        let found = payloads(log.fetch(&mut cursor, valid[from..].iter().copied(), 0).unwrap());
         assert_eq!(found, [records(valid[from], 500)], "from {from}");
     }
 }
@@ -78,4 +83,26 @@ fn outline_has_the_places_of_all_entries() {
     assert_eq!((outline.before, outline.last, outline.committed), (Position::default(), at(30, 2), 0));
     assert_eq!(outline.runs, [at(1, 1), at(11, 2)]);
     assert_eq!(open(&medium).outline(), outline);
+}
+
+#[test]
+fn entries_that_were_removed_are_called_so_and_the_rest_is_read() {
+    let medium = Memory::new();
+    let mut opened = member::open(&medium).unwrap().0;
+    let entries: Vec<_> = (1..=20).map(|index| at(index, 1)).collect();
+    for entry in &entries {
+        opened.log.append_entry(*entry, &records(*entry, 500)).unwrap();
+        opened.log.persist().unwrap();
+    }
+    let mut cursor = Cursor::default();
+    let read =
+        |log: &TranxLog, cursor: &mut Cursor, from: usize| log.fetch(cursor, entries[from..].to_vec(), 0).unwrap();
+    assert_eq!(payloads(read(&opened.log, &mut cursor, 0)), [records(entries[0], 500)]);
+    opened.collector.remove_through(SegmentNumber(2)).unwrap();
+    let removed = (0..20).take_while(|from| read(&opened.log, &mut cursor, *from) == Fetched::Removed).count();
+    assert!((2..19).contains(&removed), "{removed} entries are removed");
+    for (from, entry) in entries.iter().enumerate().skip(removed) {
+        assert_eq!(payloads(read(&opened.log, &mut cursor, from)), [records(*entry, 500)], "{entry}");
+    }
+    assert_eq!(read(&opened.log, &mut cursor, removed - 1), Fetched::Removed);
 }

@@ -23,16 +23,22 @@ struct Members {
     group: ServerId,
     folder: TempDir,
     servers: Vec<Option<Server>>,
+    gc_interval_ms: u64,
 }
 
 impl Members {
     fn new(members: usize) -> Self {
         let cluster = Cluster::of_group("test", GROUP, (0..members).map(|_| free_address()).collect());
+        Self::of(cluster, GROUP, members)
+    }
+
+    fn of(cluster: Cluster, group: ServerId, members: usize) -> Self {
         Self {
             cluster,
-            group: GROUP,
+            group,
             folder: tempfile::tempdir().unwrap(),
             servers: (0..members).map(|_| None).collect(),
+            gc_interval_ms: 1_000,
         }
     }
 
@@ -47,6 +53,7 @@ impl Members {
         let mut config = ServerConfig::new(self.cluster.clone(), self.group, &folder);
         config.member = Some(at as u8 + 1);
         config.segment_bytes = 16 << 20;
+        config.gc_interval_ms = self.gc_interval_ms;
         config
     }
 
@@ -215,6 +222,39 @@ fn tools_read_a_members_folder_or_say_why_not() {
     assert!(refused.contains("member: what an operator decides"), "{refused}");
 }
 
+/// Number of the oldest segment in a member's log.
+fn oldest_segment(config: &ServerConfig) -> u64 {
+    let names = fs::read_dir(&config.log_folder).unwrap().map(|entry| entry.unwrap().file_name());
+    let number = |name: std::ffi::OsString| name.to_str()?.strip_prefix("segment-")?.strip_suffix(".wal")?.parse().ok();
+    names.filter_map(number).min().unwrap()
+}
+
+#[test]
+fn log_of_each_member_is_collected_and_what_is_gone_is_in_the_items() {
+    let _limit = Limit::of(300, "room in the logs");
+    let mut members = Members::new(3);
+    members.gc_interval_ms = 5;
+    (0..3).for_each(|at| members.run(at));
+    let client = members.client(60_000).unwrap();
+    put(&client, "first", "value");
+    let value = "value".repeat(200_000);
+    // Each life begins with a segment of its own.
+    let mut written = 0;
+    while written < 40 || (0..3).any(|at| oldest_segment(&members.config(at)) < 4) {
+        put(&client, &format!("key{}", written % 10), &value);
+        written += 1;
+    }
+    (0..3).for_each(|at| members.end(at));
+    for at in 0..3 {
+        verify(&members.config(at)).unwrap();
+    }
+    (0..3).for_each(|at| members.run(at));
+    let client = members.client(60_000).unwrap();
+    let found = until_known(|| client.read(|snapshot| Ok(snapshot.scan(&KeyRange::all(), usize::MAX)?.items)));
+    assert_eq!(found.len(), 11);
+    assert!(found.iter().all(|(key, found)| key[..] == *b"first" || found[..] == *value.as_bytes()));
+}
+
 /// A cluster of two groups and a server that is none, whose keys are spread over all three.
 fn mixed() -> (Members, Members, Server) {
     let groups: BTreeMap<ServerId, Vec<_>> =
@@ -223,12 +263,7 @@ fn mixed() -> (Members, Members, Server) {
     let alone = Described { id: ServerId(3), address: free_address() };
     let servers = groups.iter().map(described).chain([alone]).collect();
     let cluster = Cluster { groups, ..Cluster::hashed("test", servers) };
-    let [mut first, mut second] = [1, 2].map(|id| Members {
-        cluster: cluster.clone(),
-        group: ServerId(id),
-        folder: tempfile::tempdir().unwrap(),
-        servers: (0..3).map(|_| None).collect(),
-    });
+    let [mut first, mut second] = [1, 2].map(|id| Members::of(cluster.clone(), ServerId(id), 3));
     let alone = Server::start(&config(&cluster, 3, first.folder.path())).unwrap();
     (0..3).for_each(|at| first.run(at));
     (0..3).for_each(|at| second.run(at));

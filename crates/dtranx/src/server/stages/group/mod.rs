@@ -3,6 +3,7 @@
 //!
 //! - `timers`: durations. `entries`: records of the node become entries. `batches`: which entries
 //!   go to which follower. `answers`: what waits for a round. `translate`: messages as they travel.
+//!   `retention`: how much of the log is kept for followers.
 //!
 //! The log is written by the stage `wal`, which may wait for a disk; nothing here does, so that a
 //! busy disk is no silence. A leader that steps down ends the engine, which is started again as if
@@ -11,6 +12,7 @@
 mod answers;
 mod batches;
 mod entries;
+mod retention;
 mod timers;
 mod translate;
 
@@ -24,6 +26,7 @@ use noraft::LogEntry;
 use self::answers::Answers;
 use self::batches::{Batches, Next};
 use self::entries::{Entries, Gathered};
+use self::retention::{Retention, Room};
 use self::timers::Timers;
 use self::translate::{Outgoing, Payloads};
 use super::BATCH;
@@ -55,6 +58,11 @@ pub(in crate::server) struct GroupStage {
     entries: Entries,
     batches: Batches,
     answers: Answers,
+    retention: Retention,
+    /// Greatest index that was called spare, by this member or by a leader.
+    spare: u64,
+    /// Members that lack entries which are removed here. Each is named once in a term.
+    too_far_behind: BTreeSet<u8>,
     /// Term in which this member leads.
     leads: Option<Term>,
     /// The life whose node runs here.
@@ -127,6 +135,9 @@ impl GroupStage {
             entries: Entries::default(),
             batches: Batches::default(),
             answers: Answers::default(),
+            retention: Retention::default(),
+            spare: 0,
+            too_far_behind: BTreeSet::new(),
             leads: None,
             serving: None,
             stepped_down,
@@ -164,6 +175,10 @@ impl GroupStage {
         if leads != self.leads {
             self.leads = leads;
             self.batches.clear();
+            self.too_far_behind.clear();
+            let (own, members) = (self.me, self.members.iter());
+            let others = members.filter(|(_, member)| **member != own).map(|(id, _)| *id);
+            self.retention.begin(others, now_ms);
             self.stats.note_leader(None);
         }
         let mut commands = std::mem::take(&mut self.commands);
@@ -208,14 +223,39 @@ impl GroupStage {
                 Some(Held::ToClient(message)) => self.outlets.to_clients.send(message),
                 None => {}
             },
-            // No segment of a group is removed yet, so nobody lacks what was.
             Command::Transfer { to } => {
                 let to = self.members.get(&to).copied().unwrap_or_default();
-                eprintln!("dtranx: member {to} lacks entries that are removed here; it cannot be given the items yet");
+                self.note_too_far_behind(to);
             }
             Command::Stop(damage) => return Err(stopped(damage)),
         }
         Ok(())
+    }
+
+    /// Notes that a member lacks entries which are removed here.
+    fn note_too_far_behind(&mut self, member: u8) {
+        if self.too_far_behind.insert(member) {
+            eprintln!("dtranx: member {member} lacks entries that are removed here; it cannot be given the items yet");
+        }
+    }
+
+    /// Entries up to this one are spare, here and on the followers, who may not hear of it.
+    fn tell_what_is_spare(&mut self, now_ms: u64) {
+        let (Some(machine), Some(term)) = (&self.machine, self.leads) else { return };
+        let room = Room { bytes: self.stats.log_bytes(), limit_bytes: self.stats.log_limit_bytes };
+        let through = self.retention.spare(machine, room, now_ms);
+        let message = MemberMessage::Spare { term: term.get(), through };
+        for to in self.members.values().copied().filter(|member| *member != self.me) {
+            self.outlets.to_members.send(ToMember { to, message: message.clone() });
+        }
+        self.note_spare(through);
+    }
+
+    fn note_spare(&mut self, through: u64) {
+        if through > self.spare {
+            self.spare = through;
+            self.outlets.log.send(LogWork::Spare { through });
+        }
     }
 
     /// The entries that are to be written, each with its records.
@@ -278,9 +318,17 @@ impl GroupStage {
         let batch_term = if let MemberMessage::Batch { term, .. } = &message { Some(*term) } else { None };
         if let MemberMessage::Acknowledge { last, is_full, .. } = &message {
             self.batches.acknowledged(from_id, last.index, now_ms);
+            self.retention.acknowledged(from_id, now_ms);
             if *is_full {
                 self.stats.note_full_member(now_ms);
             }
+        }
+        if let MemberMessage::Spare { term, through } = message {
+            let is_leader = |machine: &Group| machine.leads().is_none() && machine.term().get() == term;
+            if self.machine.as_ref().is_some_and(is_leader) {
+                self.note_spare(through);
+            }
+            return Ok(());
         }
         let Some((message, payloads)) = translate::understand(from_id, message) else { return Ok(()) };
         self.on(Event::Receive { from: from_id, message }, Staged::Batch(payloads), now_ms)?;
@@ -308,6 +356,7 @@ impl GroupStage {
                 let message = self.batches.fetched(to, fetch, payloads, now_ms);
                 self.outlets.to_members.send(ToMember { to: number, message });
             }
+            FromLog::Removed { to } => self.note_too_far_behind(to),
         }
         Ok(())
     }
@@ -360,6 +409,9 @@ impl Stage for GroupStage {
                 self.stats.note_leader(None);
             }
             self.on(Event::Tick(timer), Staged::Nothing, now_ms)?;
+            if timer == Timer::Heartbeat {
+                self.tell_what_is_spare(now_ms);
+            }
         }
         self.outlets.flush();
         Ok(handled)

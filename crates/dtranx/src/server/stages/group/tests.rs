@@ -1,5 +1,7 @@
 //! Three members with their stages, on logs in memory. The test keeps the clock, and decides who
-//! reaches whom.
+//! reaches whom. It has a stand-in for the node, which applies what it hears to be durable.
+
+mod items;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -9,24 +11,28 @@ use std::sync::mpsc::{Receiver, channel};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
+use self::items::Items;
 use super::{GroupStage, Outlets, Sources};
-use crate::core::machine::TranxEvent;
+use crate::core::gc::Gc;
+use crate::core::machine::{GcEvent, TranxEvent};
 use crate::core::{
-    ClientId, Incarnation, Key, KeyRange, LogTicket, MessageId, NodeConfig, Partition, Record, RequestId, ServerId,
-    StoreId, TranxId, Value, Write,
+    ClientId, GcRecord, Incarnation, Key, KeyRange, LogTicket, MessageId, NodeConfig, Partition, Record, RequestId,
+    ServerId, StoreId, TranxId, Value, Write,
 };
-use crate::log::{LogOptions, Memory, TranxLog};
-use crate::server::event::{Append, ToClient};
+use crate::log::{LogOptions, Medium, Memory, SegmentNumber, TranxLog};
+use crate::server::event::{Append, Garbage, ToClient};
 use crate::server::findings::Findings;
 use crate::server::member_event::{Begun, FromMembers, Held, ToMember};
 use crate::server::stages::follow::FollowStage;
+use crate::server::stages::gc::GcStage;
 use crate::server::stages::member_wal::{self, MemberWalStage};
 use crate::server::stats::ServerStats;
 use crate::stage::{Counters, Inlet, Outlet, Signal, Source, Stage, queue};
-use crate::storage::{InMemory, ScanLimit, Storage};
+use crate::storage::{ScanLimit, Storage};
 use crate::wire::{MemberMessage, Reply, Response};
 
 const GROUP: ServerId = ServerId(1);
+const SEGMENT_BYTES: u64 = 4096;
 /// Time that passes in each turn, in milliseconds, and the most turns for anything.
 const TURN_MS: u64 = 10;
 const MOST_TURNS: u64 = 3_000;
@@ -68,7 +74,10 @@ struct Member {
     group: GroupStage,
     wal: MemberWalStage,
     follow: FollowStage,
-    storage: Arc<InMemory>,
+    gc: GcStage,
+    /// To the garbage collection, as from the node.
+    marks: Inlet<Garbage>,
+    storage: Arc<Items>,
     members: Inlet<FromMembers>,
     to_members: Source<ToMember>,
     records: Inlet<Append>,
@@ -80,25 +89,28 @@ struct Member {
     /// True once its node has begun.
     serves: bool,
     last_ticket: u64,
-    /// Numbers of the records that its node has appended, in the order of their tickets.
-    appended: Vec<u64>,
+    /// Records that its node has appended, in the order of their tickets.
+    appended: Vec<Record>,
+    /// Number of these that are durable.
+    durable: usize,
 }
 
 impl Member {
-    /// Starts a member on a log, as after a crash.
-    fn start(at: usize, medium: &Memory) -> Self {
-        let storage = Arc::new(InMemory::new());
+    /// Starts a member on a log, as after a crash that loses nothing of the items.
+    fn start(at: usize, medium: &Memory, storage: Arc<Items>, log_limit_bytes: u64) -> Self {
         let mut found = Findings::new(config(), &*storage);
-        let options = LogOptions { is_member: true, ..LogOptions::new(GROUP.0, 1 << 20) };
+        let options = LogOptions { is_member: true, ..LogOptions::new(GROUP.0, SEGMENT_BYTES) };
         let opened = TranxLog::read(Arc::new(medium.clone()), &options, &mut found).unwrap();
         let (outline, state) = (opened.log.outline(), opened.log.state());
-        let (recovery, pending) = found.end(&outline);
-        let stats = Arc::new(ServerStats::new(GROUP, "memory".to_owned(), Counters::new(), u64::MAX));
+        let (mut recovery, pending) = found.end(&outline);
+        let segments = recovery.take_segments();
+        let stats = Arc::new(ServerStats::new(GROUP, "memory".to_owned(), Counters::new(), log_limit_bytes));
         let ((members, from_members), (records, from_records)) = (of(1000), of(1000));
         let ((answers, from_answers), (log_events, from_log)) = (of(1000), of(1000));
         let ((log_work, from_work), (follow, from_follow)) = (of(1000), of(1000));
         let ((tranx, logged), (to_members, for_members)) = (of(1000), of(1000));
         let ((to_clients, for_clients), (tell, begun)) = (of(1000), channel());
+        let (marks, garbage) = of(1000);
         let stepped_down = Arc::new(AtomicBool::new(false));
         let sources = Sources { members: from_members, records: from_records, answers: from_answers, log: from_log };
         let outlets = Outlets {
@@ -110,13 +122,27 @@ impl Member {
         };
         let number = at as u8 + 1;
         let group = GroupStage::new(number, stats.clone(), (&outline, state), sources, outlets, stepped_down.clone());
-        let wal_outlets = member_wal::Outlets { group: log_events.outlet(), follow: follow.outlet(), gc: outlet() };
+        let wal_outlets =
+            member_wal::Outlets { group: log_events.outlet(), follow: follow.outlet(), gc: marks.outlet() };
         let stores = (1..=3).map(|member| (member, StoreId([member; 16]))).collect();
         members.offer(FromMembers::Met(stores)).map_err(drop).unwrap();
         Self {
             group,
-            wal: MemberWalStage::new(opened.log, pending, stats, from_work, wal_outlets),
-            follow: FollowStage::new(recovery, storage.clone(), from_follow, tell),
+            wal: MemberWalStage::new(opened.log, segments, pending, stats.clone(), from_work, wal_outlets),
+            follow: FollowStage::new(recovery, storage.clone(), from_follow, tell, marks.outlet()),
+            gc: GcStage {
+                gc: Gc::default(),
+                config: Arc::new(config()),
+                storage: storage.clone(),
+                history: Arc::default(),
+                collector: opened.collector,
+                stats,
+                source: garbage,
+                batch: Vec::new(),
+                check_at_ms: 0,
+                marks: None,
+            },
+            marks,
             storage,
             members,
             to_members: for_members,
@@ -129,6 +155,7 @@ impl Member {
             serves: false,
             last_ticket: 0,
             appended: Vec::new(),
+            durable: 0,
         }
     }
 
@@ -143,39 +170,58 @@ impl Member {
             self.wal.run(now_ms).unwrap();
         }
         self.follow.run(now_ms).unwrap();
+        self.gc.run(now_ms).unwrap();
         self.serves |= self.begun.try_recv().is_ok();
+        self.hear();
+    }
+
+    /// Does what a node does when it hears what is durable: applies it, or collects by it.
+    fn hear(&mut self) {
+        let mut events = Vec::new();
+        self.logged.take(1000, &mut events);
+        for event in events {
+            let TranxEvent::Logged { through } = event else { continue };
+            let through = through.0 as usize;
+            for record in &self.appended[self.durable..through] {
+                match record.clone() {
+                    Record::OnePhase { tranx, writes, .. } => self.storage.apply(&[(tranx, writes)]).unwrap(),
+                    Record::Marks { low_water } => {
+                        let marks = GcRecord { low_water, ..GcRecord::default() };
+                        self.marks.offer(Garbage::Event(GcEvent::Collect(marks))).map_err(drop).unwrap();
+                    }
+                    other => panic!("{other:?}"),
+                }
+            }
+            self.durable = through;
+        }
     }
 
     /// Appends a record of the node.
     fn append(&mut self, number: u64) {
-        self.append_record(number, record(number));
+        self.append_record(record(number));
     }
 
-    fn append_record(&mut self, number: u64, record: Record) {
+    /// Says in the log that all of these numbers are complete.
+    fn append_marks(&mut self, through: u64) {
+        self.append_record(Record::Marks { low_water: vec![(GROUP, through)] });
+    }
+
+    fn append_record(&mut self, record: Record) {
         self.last_ticket += 1;
-        self.appended.push(number);
+        self.appended.push(record.clone());
         let ticket = LogTicket(self.last_ticket);
         self.records.offer(Append { ticket, record, durable: true }).map_err(drop).unwrap();
     }
 
-    /// Numbers of the records that the node knows to be durable since the last look.
+    /// Numbers of the commits that the node knows to be durable.
     fn acknowledged(&self) -> Vec<u64> {
-        let through = self.logged().map_or(0, |through| through.0 as usize);
-        self.appended[..through].to_vec()
+        self.appended[..self.durable].iter().filter_map(|record| Some(record.tranx()?.number)).collect()
     }
 
     /// Everything that was applied here.
     fn items(&self) -> Vec<(Key, u64)> {
         let all = self.storage.scan(&KeyRange::all(), ScanLimit { items: usize::MAX, bytes: usize::MAX });
         all.unwrap().items.into_iter().map(|(key, item)| (key, item.version.number)).collect()
-    }
-
-    /// The last record that the node knows to be durable.
-    fn logged(&self) -> Option<LogTicket> {
-        let mut events = Vec::new();
-        self.logged.take(1000, &mut events);
-        let through = |event| if let TranxEvent::Logged { through } = event { Some(through) } else { None };
-        events.into_iter().filter_map(through).next_back()
     }
 
     /// Holds an answer of the node back, as it does with one that speaks of now.
@@ -198,6 +244,7 @@ impl Member {
 /// Three members, and who is cut off from the others.
 struct World {
     media: Vec<Memory>,
+    log_limit_bytes: u64,
     members: Vec<Member>,
     cut: BTreeSet<usize>,
     /// The member whose disk hangs.
@@ -209,9 +256,14 @@ struct World {
 
 impl World {
     fn new() -> Self {
+        Self::with_limit(u64::MAX)
+    }
+
+    fn with_limit(log_limit_bytes: u64) -> Self {
         let media: Vec<Memory> = (0..3).map(|_| Memory::new()).collect();
-        let members = media.iter().enumerate().map(|(at, medium)| Member::start(at, medium)).collect();
-        Self { media, members, cut: BTreeSet::new(), hung: None, loses_rounds: false, now_ms: 0 }
+        let start = |(at, medium)| Member::start(at, medium, Arc::default(), log_limit_bytes);
+        let members = media.iter().enumerate().map(start).collect();
+        Self { media, log_limit_bytes, members, cut: BTreeSet::new(), hung: None, loses_rounds: false, now_ms: 0 }
     }
 
     /// Three members of which one leads and serves, with the place of that one.
@@ -230,9 +282,10 @@ impl World {
         member.serves && !member.stepped_down.load(Ordering::Relaxed)
     }
 
-    /// Starts a member again with what its log has.
+    /// Starts a member again with what its log has, and with the items that are durable.
     fn restart(&mut self, at: usize) {
-        self.members[at] = Member::start(at, &self.media[at]);
+        let items = self.members[at].storage.after_crash();
+        self.members[at] = Member::start(at, &self.media[at], Arc::new(items), self.log_limit_bytes);
     }
 
     fn turn(&mut self) {
@@ -264,14 +317,37 @@ impl World {
         panic!("still no {what}");
     }
 
+    /// Turns until so many records of a leader's node are durable.
+    fn until_durable(&mut self, leader: usize, records: usize) {
+        self.until("record", |world| Some(()).filter(|()| world.members[leader].durable >= records));
+    }
+
     /// Appends a record to each member that leads, or believes to.
     fn append_to_leaders(&mut self, last: &mut u64) {
         for at in 0..3 {
             if self.is_leading(at) {
                 *last += 1;
-                self.members[at].append_record(*last, numbered(*last));
+                self.members[at].append_record(numbered(*last));
+                self.members[at].append_marks(*last);
             }
         }
+    }
+
+    /// Writes more than a segment has room for, and calls it complete.
+    fn fill_a_segment(&mut self, leader: usize, last: &mut u64) {
+        for _ in 0..SEGMENT_BYTES / 100 {
+            *last += 1;
+            self.members[leader].append_record(numbered(*last));
+            self.turn();
+        }
+        self.members[leader].append_marks(*last);
+        self.until_durable(leader, self.members[leader].appended.len());
+    }
+
+    /// Number of the oldest segment in a member's log.
+    fn oldest(&self, at: usize) -> u64 {
+        let names = self.media[at].list().unwrap();
+        names.iter().filter_map(|name| SegmentNumber::from_file_name(name)).map(|number| number.0).min().unwrap()
     }
 
     /// Starts members again that no longer lead, as their engine does.
@@ -292,13 +368,13 @@ impl World {
 fn record_is_durable_when_a_majority_has_it() {
     let (mut world, leader) = World::led();
     world.members[leader].append(1);
-    world.until("record", |world| world.members[leader].logged().filter(|through| through.0 == 1));
+    world.until_durable(leader, 1);
     world.cut.extend((0..3).filter(|at| *at != leader));
     world.members[leader].append(2);
     world.turns(300);
-    assert_eq!(world.members[leader].logged(), None, "only its own log has it");
+    assert_eq!(world.members[leader].durable, 1, "only its own log has it");
     world.cut.remove(&((leader + 1) % 3));
-    world.until("record", |world| world.members[leader].logged().filter(|through| through.0 == 2));
+    world.until_durable(leader, 2);
 }
 
 #[test]
@@ -319,8 +395,7 @@ fn followers_apply_what_is_committed_and_nothing_else() {
     let (mut world, leader) = World::led();
     world.members[leader].append(1);
     let applied = |world: &World, number| (0..3).filter(|at| world.members[*at].applied() == Some(number)).count();
-    // The node applies its own writes, and has no storage here.
-    world.until("writes", |world| Some(()).filter(|()| applied(world, 1) == 2));
+    world.until("writes", |world| Some(()).filter(|()| applied(world, 1) == 3));
     let other = (leader + 1) % 3;
     world.cut.extend([other, leader]);
     world.members[leader].append(2);
@@ -334,13 +409,13 @@ fn followers_apply_what_is_committed_and_nothing_else() {
 fn leader_without_contact_steps_down_and_its_last_entries_become_void() {
     let (mut world, old) = World::led();
     world.members[old].append(1);
-    world.until("record", |world| world.members[old].logged());
+    world.until_durable(old, 1);
     world.cut.insert(old);
     world.members[old].append(2);
     let new = world.until("leader", |world| (0..3).find(|at| *at != old && world.is_leading(*at)));
     world.until("end", |world| Some(()).filter(|()| !world.is_leading(old)));
     world.members[new].append(3);
-    world.until("record", |world| world.members[new].logged());
+    world.until_durable(new, 1);
     world.restart(old);
     world.cut.clear();
     world.until("write", |world| {
@@ -357,7 +432,7 @@ fn follower_that_was_away_gets_entries_from_the_log() {
     world.cut.insert(away);
     for number in 1..=50 {
         world.members[first].append(number);
-        world.until("record", |world| world.members[first].logged());
+        world.until_durable(first, number as usize);
     }
     // The next leader has none of these entries in memory.
     (0..3).for_each(|at| world.restart(at));
@@ -367,10 +442,71 @@ fn follower_that_was_away_gets_entries_from_the_log() {
     world.until("writes", |world| world.members[away].applied().filter(|number| *number == 50));
 }
 
+/// Turns until a member's log begins behind the first segments.
+fn segments_go(world: &mut World, members: &[usize]) {
+    world.until("removal", |world| members.iter().all(|at| world.oldest(*at) > 3).then_some(()));
+}
+
+#[test]
+fn segments_go_once_all_members_have_what_is_in_them() {
+    let (mut world, leader) = World::led();
+    let (away, mut last) = ((leader + 1) % 3, 0);
+    world.cut.insert(away);
+    (0..8).for_each(|_| world.fill_a_segment(leader, &mut last));
+    world.turns(20_000);
+    assert!((0..3).all(|at| world.oldest(at) <= 2), "one member lacks what is in them");
+    world.cut.clear();
+    segments_go(&mut world, &[0, 1, 2]);
+    let items = |world: &World, at: usize| world.members[at].items().len() as u64;
+    world.until("items", |world| (0..3).all(|at| items(world, at) == last).then_some(()));
+    for at in 0..3 {
+        world.media[at].crash(at as u64);
+        world.restart(at);
+    }
+    let leader = world.elect();
+    assert!((0..3).all(|at| items(&world, at) == last), "what has gone is in the items");
+    world.fill_a_segment(leader, &mut last);
+    world.until("items", |world| (0..3).all(|at| items(world, at) == last).then_some(()));
+}
+
+/// Half of the room is kept for it.
+#[test]
+fn member_that_is_away_is_not_waited_for_when_the_log_needs_its_room() {
+    let half = 15 * SEGMENT_BYTES;
+    let mut world = World::with_limit(2 * half);
+    let first = world.elect();
+    let (away, mut last) = ((first + 1) % 3, 0);
+    let present: Vec<usize> = (0..3).filter(|at| *at != away).collect();
+    world.cut.insert(away);
+    (0..4).for_each(|_| world.fill_a_segment(first, &mut last));
+    world.turns(20_000);
+    assert!(world.members[first].gc.stats.log_bytes() < half);
+    assert!(present.iter().all(|at| world.oldest(*at) <= 2), "there is room for what it lacks");
+    // The next leader has nothing in memory of what goes.
+    present.iter().for_each(|at| world.restart(*at));
+    let leader = world.elect();
+    (0..10).for_each(|_| world.fill_a_segment(leader, &mut last));
+    world.turns(20_000);
+    segments_go(&mut world, &present);
+    world.cut.clear();
+    world.fill_a_segment(leader, &mut last);
+    let is_named = |world: &World, by: usize| world.members[by].group.too_far_behind.contains(&(away as u8 + 1));
+    world.until("name of who is too far behind", |world| is_named(world, leader).then_some(()));
+    world.turns(2_000);
+    assert!(world.is_leading(leader), "it goes on without");
+    assert!(present.iter().all(|at| world.members[*at].items().len() as u64 == last));
+    assert!((world.members[away].items().len() as u64) < last, "nobody has given it the items");
+    // The next one does not believe to have what is gone.
+    world.restart(leader);
+    let next = world.elect();
+    world.until("name of who is too far behind", |world| is_named(world, next).then_some(()));
+}
+
 /// Crashes lose what was not synced, or tear it; at most one member is cut off, and one disk hangs.
+/// Segments go meanwhile.
 #[test]
 fn what_is_acknowledged_outlives_crashes_and_cuts() {
-    let mut all = 0;
+    let (mut all, mut removed) = (0, 0);
     for seed in 0..20 {
         let (mut random, mut world) = (StdRng::seed_from_u64(seed), World::new());
         let (mut acknowledged, mut next) = (BTreeSet::new(), 0);
@@ -400,7 +536,7 @@ fn what_is_acknowledged_outlives_crashes_and_cuts() {
             world.append_to_leaders(&mut next);
             world.turns(300);
             let followers: Vec<usize> = (0..3).filter(|at| has_last(&world, *at, next)).collect();
-            (followers.len() == 2).then_some(followers)
+            (followers.len() == 3).then_some(followers)
         });
         let followers = followers.unwrap_or_else(|| panic!("seed {seed}: the group does not come to rest"));
         let [one, other] = [followers[0], followers[1]].map(|at| world.members[at].items());
@@ -409,6 +545,8 @@ fn what_is_acknowledged_outlives_crashes_and_cuts() {
         let missing: Vec<_> = acknowledged.difference(&found).collect();
         assert!(missing.is_empty(), "seed {seed}: {missing:?}");
         all += acknowledged.len();
+        removed += (0..3).map(|at| world.oldest(at) - 1).sum::<u64>();
     }
     assert!(all > 200, "only {all} records were acknowledged");
+    assert!(removed > 200, "only {removed} segments are removed");
 }

@@ -47,10 +47,11 @@ pub(super) fn spell(message: Message, is_full: bool) -> Outgoing {
 }
 
 /// A message of another member, for the machine, and the payloads that came along. `None`: no
-/// member says that.
+/// member says that, or it is none of the machine's.
 pub(super) fn understand(from: MemberId, message: MemberMessage) -> Option<(Message, Payloads)> {
     let (from, mut payloads) = (NodeId::from(from), Payloads::new());
     let message = match message {
+        MemberMessage::Spare { .. } => return None,
         MemberMessage::Batch { term, committed, before, entries: sent } => {
             let mut entries = Entries::new(place(before));
             for entry in sent {
