@@ -50,6 +50,9 @@ pub(crate) struct Settings {
     /// that were kept), and says how long it has tried, as the client's own retries do. Otherwise
     /// it is made as if it were the first.
     pub(crate) uses_current_items: bool,
+    /// True if the servers are the members of a group, which keep one log together; otherwise each
+    /// has a part of the keys.
+    pub(crate) is_group: bool,
 }
 
 impl Default for Settings {
@@ -66,6 +69,7 @@ impl Default for Settings {
             clients: 1,
             cache_items: 0,
             uses_current_items: true,
+            is_group: false,
         }
     }
 }

@@ -22,6 +22,9 @@ pub(crate) struct CompareArgs {
     /// Number of servers of each store
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=7))]
     pub(crate) servers: u16,
+    /// Let DTranx's servers be the members of a group: 3, 5 or 7, which keep everything each
+    #[arg(long)]
+    pub(crate) group: bool,
     /// Shape of the transactions
     #[arg(long, value_enum, default_value_t = Shape::Paper)]
     pub(crate) shape: Shape,
@@ -60,6 +63,10 @@ impl CompareArgs {
             let why = "redis has no transactions over several servers: leave it out of --stores, or take --servers 1";
             return Err(BenchError::Refused(why.to_owned()));
         }
+        if self.group && !(self.servers > 1 && self.servers % 2 == 1) {
+            let why = format!("--group has 3, 5 or 7 members: --servers is {}", self.servers);
+            return Err(BenchError::Refused(why));
+        }
         if self.shape != Shape::Paper && !self.reads.is_empty() {
             let why = format!("--reads has no meaning with --shape {}: each one reads and writes", self.shape.name());
             return Err(BenchError::Refused(why));
@@ -82,6 +89,7 @@ impl CompareArgs {
             medium: self.medium,
             log_folder: self.log_folder.clone(),
             is_pinned: self.pinned,
+            is_group: self.group,
             ..Settings::default()
         }
     }

@@ -36,7 +36,7 @@ pub(crate) struct Dtranx {
 }
 
 impl Dtranx {
-    /// Starts so many of them as one cluster; they do not answer yet.
+    /// Starts so many of them as one cluster, or one group; they do not answer yet.
     pub(crate) fn start(servers: u16, settings: &Settings) -> Result<Self, BenchError> {
         let failed = |error: std::io::Error| BenchError::Missing { rival: NAME, reason: error.to_string() };
         let program = std::env::current_exe().map_err(failed)?;
@@ -81,16 +81,25 @@ impl Dtranx {
 /// Writing to a string cannot fail.
 fn config(number: usize, addresses: &[SocketAddr], data: &Path, log: &Path, settings: &Settings) -> String {
     let quoted = |path: &Path| format!("{:?}", path.display().to_string());
-    let mut text = format!("cluster = \"bench\"\nserver = {number}\nfolder = {}\n", quoted(data));
-    let _ = writeln!(text, "log_folder = {}\nmedium = \"{}\"\nservers = [", quoted(log), settings.medium.name());
-    for (at, address) in addresses.iter().enumerate() {
-        let _ = writeln!(text, "  {{ id = {}, address = \"{address}\" }},", at + 1);
-    }
+    let mut text = format!("cluster = \"bench\"\nfolder = {}\n", quoted(data));
+    let _ = writeln!(text, "log_folder = {}\nmedium = \"{}\"", quoted(log), settings.medium.name());
+    text.push_str(&servers(number, addresses, settings.is_group));
     let Settings { segment_mib, gc_interval_ms, is_pinned, item_cache_mib, acknowledgement_delay_ms, .. } = settings;
-    let _ = writeln!(text, "]\n[limits]\nclient_window = {CLIENT_WINDOW}\nsegment_mib = {segment_mib}");
+    let _ = writeln!(text, "[limits]\nclient_window = {CLIENT_WINDOW}\nsegment_mib = {segment_mib}");
     let _ = writeln!(text, "gc_interval_ms = {gc_interval_ms}\nitem_cache_mib = {item_cache_mib}");
     let _ = writeln!(text, "acknowledgement_delay_ms = {acknowledgement_delay_ms}\n[threads]\npinned = {is_pinned}");
     text
+}
+
+/// The lines that say who the servers are, and which of them this one is.
+fn servers(number: usize, addresses: &[SocketAddr], is_group: bool) -> String {
+    let quoted: Vec<String> = addresses.iter().map(|address| format!("\"{address}\"")).collect();
+    if is_group {
+        return format!("server = 1\nmember = {number}\nservers = [{{ id = 1, members = [{}] }}]\n", quoted.join(", "));
+    }
+    let each =
+        quoted.iter().enumerate().map(|(at, address)| format!("  {{ id = {}, address = {address} }},\n", at + 1));
+    format!("server = {number}\nservers = [\n{}]\n", each.collect::<String>())
 }
 
 /// Runs as one of the servers, until it is killed.

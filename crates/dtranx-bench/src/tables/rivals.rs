@@ -1,6 +1,8 @@
 //! Table d: beside etcd and Redis, all synced before they answer: two counters are read and written
-//! by each transaction, and their sum is checked in the end. A rival that is not on this machine is
-//! named, and the others are measured.
+//! by each transaction, and their sum is checked in the end. Three servers of DTranx are measured
+//! twice: as one group, which keeps everything three times as three servers of etcd do, and as a
+//! cluster that spreads the keys. A rival that is not on this machine is named, and the others are
+//! measured.
 
 use super::{Table, VALUE_BYTES, filled, plan};
 use crate::{
@@ -14,17 +16,38 @@ use crate::{
     workload::{Distribution, Mix, Shape},
 };
 
+/// Servers that are measured in turns with others.
+struct Rival {
+    name: &'static str,
+    kind: Kind,
+    servers: u16,
+    is_group: bool,
+}
+
+const fn rival(name: &'static str, kind: Kind, servers: u16) -> Rival {
+    Rival { name, kind, servers, is_group: false }
+}
+
+/// Rivals that run at the same time, and take turns.
+const ROUNDS: [&[Rival]; 2] = [
+    &[
+        Rival { is_group: true, ..rival("dtranx, a group", Kind::Dtranx, 3) },
+        rival("dtranx", Kind::Dtranx, 3),
+        rival("etcd", Kind::Etcd, 3),
+    ],
+    &[rival("dtranx", Kind::Dtranx, 1), rival("etcd", Kind::Etcd, 1), rival("redis", Kind::Redis, 1)],
+];
+
 /// Counters are a part of the other tables' keys.
 const SHARE: u64 = 10;
 
 pub(super) async fn table(args: &TablesArgs) -> Result<Table, BenchError> {
     let (mut rows, mut missing) = (Vec::new(), Vec::new());
-    let groups: [&[(Kind, u16)]; 2] =
-        [&[(Kind::Dtranx, 3), (Kind::Etcd, 3)], &[(Kind::Dtranx, 1), (Kind::Etcd, 1), (Kind::Redis, 1)]];
-    for group in groups {
+    for round in &ROUNDS {
         let mut contenders = Vec::new();
-        for (kind, servers) in group {
-            match Contender::start(kind.name(), *kind, *servers, &Settings::default()).await {
+        for Rival { name, kind, servers, is_group } in *round {
+            let settings = Settings { is_group: *is_group, ..Settings::default() };
+            match Contender::start(name, *kind, *servers, &settings).await {
                 Err(BenchError::Missing { rival, reason }) => missing.push((rival, *servers, reason)),
                 started => contenders.push(started?),
             }

@@ -16,6 +16,14 @@ fn redis_has_one_server() {
 }
 
 #[test]
+fn group_has_an_odd_number_of_members() {
+    for servers in ["1", "2", "6"] {
+        let message = refusal(&["compare", "--stores", "dtranx", "--group", "--servers", servers]);
+        assert!(message.contains(&format!("--group has 3, 5 or 7 members: --servers is {servers}")), "{message}");
+    }
+}
+
+#[test]
 fn transfers_and_modifications_have_no_part_that_only_reads() {
     for shape in ["transfer", "modify"] {
         let message = refusal(&["compare", "--shape", shape, "--reads", "50"]);
@@ -70,5 +78,6 @@ fn a_table_beside_rivals_names_those_that_are_not_there_and_measures_the_others(
     let message = String::from_utf8(output.stdout).unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     assert_eq!(message.matches("\nNot measured: etcd, ").count(), 2, "with three servers and with one: {message}");
-    assert_eq!(message.matches("| dtranx | ").count(), 2, "{message}");
+    assert_eq!(message.matches("| dtranx          | ").count(), 2, "{message}");
+    assert_eq!(message.matches("| dtranx, a group | ").count(), 1, "{message}");
 }

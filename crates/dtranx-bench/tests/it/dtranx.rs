@@ -2,13 +2,13 @@
 
 use std::process::Command;
 
-#[test]
-fn transfers_between_counters_on_three_servers_keep_their_sum() {
+/// Transfers between counters on three servers, whose sum is checked in the end.
+fn transfer(more: &[&str]) {
     let args = "compare --stores dtranx --servers 3 --shape transfer --keys 50 --in-flight 8 --seconds 3 --warm-up 0 --rounds 1";
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("result.json");
     let mut command = Command::new(env!("CARGO_BIN_EXE_dtranx-bench"));
-    let output = command.args(args.split(' ')).arg("--json").arg(&file).output().unwrap();
+    let output = command.args(args.split(' ')).args(more).arg("--json").arg(&file).output().unwrap();
     let (printed, errors) = (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
     assert!(output.status.success(), "{errors}");
     let row = printed.lines().last().unwrap();
@@ -20,6 +20,16 @@ fn transfers_between_counters_on_three_servers_keep_their_sum() {
     assert_eq!((run.target.as_str(), run.clients, run.round), ("dtranx", 8, 1));
     assert_eq!(run.counts.kinds.keys().collect::<Vec<_>>(), ["transfer"]);
     assert_eq!(format!("{:.0}", run.rate()), cells[6], "the table is made of the result");
+}
+
+#[test]
+fn transfers_between_counters_on_three_servers_keep_their_sum() {
+    transfer(&[]);
+}
+
+#[test]
+fn transfers_between_counters_in_a_group_keep_their_sum() {
+    transfer(&["--group"]);
 }
 
 /// The numbers of a second, of which there are four.

@@ -144,7 +144,7 @@ const OVERHEAD: &[Measurement] = &[Measurement {
 
 const DTRANX_RIVALS: &[Measurement] = &[dtranx(
     "tables --only d",
-    20,
+    24,
     &[
         Chart { only: &[("servers", "1")], ..beside_etcd("dtranx-rivals-1", "Transfers per second, one server") },
         Chart { only: &[("servers", "3")], ..beside_etcd("dtranx-rivals-3", "Transfers per second, three servers") },
