@@ -52,6 +52,8 @@ use crate::core::{
 pub struct Recovery {
     config: NodeConfig,
     low_water: BTreeMap<ServerId, u64>,
+    /// True until a record of the log says as much as the marks of the GC record.
+    is_behind: bool,
     reserved: u64,
     /// The largest number of this server in any record.
     largest: u64,
@@ -79,6 +81,7 @@ impl Recovery {
         Self {
             // Commits up to this mark may be in segments that are removed.
             past: PastRequests::above(low_water.get(&config.me).copied().unwrap_or(0)),
+            is_behind: !low_water.is_empty(),
             low_water,
             reserved: gc.reserved_through,
             epochs_through: gc.epochs_through,
@@ -132,7 +135,10 @@ impl Recovery {
                 ready.map(|ready| (tranx, ready.writes))
             }
             Record::Marks { low_water } => {
-                low_water.into_iter().for_each(|(server, number)| self.forget(TranxId { server, number }));
+                low_water.iter().for_each(|(server, number)| self.forget(TranxId { server: *server, number: *number }));
+                let said: BTreeMap<ServerId, u64> = low_water.into_iter().collect();
+                self.is_behind &=
+                    self.low_water.iter().any(|(server, mark)| *mark > said.get(server).copied().unwrap_or(0));
                 None
             }
         }
@@ -143,14 +149,22 @@ impl Recovery {
         std::mem::take(&mut self.segments)
     }
 
-    /// What the GC log says once the segments are removed that the marks make superfluous. Right
-    /// behind a `Marks` record, everything that they call complete is applied.
+    /// What the GC log says once the segments are removed that the marks make superfluous: if this
+    /// [has caught up](Recovery::has_caught_up) with them.
     pub fn marks(&self) -> GcRecord {
         GcRecord {
             reserved_through: self.reserved,
             low_water: self.low_water.iter().map(|(server, number)| (*server, *number)).collect(),
             epochs_through: self.epochs_through,
         }
+    }
+
+    /// Returns true if everything is applied that the marks call complete, right behind a `Marks`
+    /// record. The marks of the GC record may be ahead of the log that was read so far: in a member
+    /// of a group that has got the items of another one, or that did not know, when it started, how
+    /// much is committed.
+    pub fn has_caught_up(&self) -> bool {
+        !self.is_behind
     }
 
     /// Forgets what of a server's transactions is complete: all up to this one. What is `Ready`

@@ -190,6 +190,25 @@ fn recovery_forgets_at_marks_what_they_call_complete() {
     assert_eq!(rig.prepare(tranx(PEER, 7), put(&["1x"])), [], "it is complete by the marks");
 }
 
+/// Of a member's log less may be known to be committed than when its GC record was written; what is
+/// applied again until then brings older values back.
+#[test]
+fn marks_of_the_gc_record_count_once_the_log_says_as_much() {
+    let config = Rig::new(|_| {}).node.config().clone();
+    let marks = |own| vec![(ME, own), (PEER, 7)];
+    let gc = GcRecord { reserved_through: 15, low_water: marks(6), ..GcRecord::default() };
+    let mut recovery = Recovery::new(config.clone(), Some(gc));
+    let mut says = |low_water| {
+        recovery.record(SegmentId(1), Record::Marks { low_water });
+        (recovery.marks().low_water[0].1, recovery.has_caught_up())
+    };
+    assert_eq!(
+        [says(marks(5)), says(vec![(ME, 6)]), says(marks(6)), says(marks(9))],
+        [(6, false), (6, false), (6, true), (9, true)]
+    );
+    assert!(Recovery::new(config, None).has_caught_up());
+}
+
 #[test]
 fn commit_has_the_name_of_its_request_which_the_next_life_finds() {
     let mut rig = Rig::new(|_| {});

@@ -75,7 +75,8 @@ impl State {
             (known, self.leaders_marks(plan, at)?)
         } else {
             let last = (member.server.removed..through).rev().find(are_marks)?;
-            (known.min(last + 1), member.server.read_first(&plan.base, last + 1).marks())
+            let read = member.server.read_first(&plan.base, last + 1);
+            (known.min(last + 1), read.has_caught_up().then(|| read.marks())?)
         };
         let sealed = if is_any { through } else { applied };
         let mut gc = Gc::default();

@@ -169,12 +169,17 @@ impl Member {
         self.recorded = self.term;
     }
 
-    /// Puts the items of `from` in the place of its own, and with them what `from` has removed. Its
+    /// Puts the items of `from` in the place of its own, and a log that begins, and ends, behind
+    /// what `from` has removed: the entries come later, and the items may be ahead of them. Its
     /// term stays its own (G15).
-    pub(super) fn install(&mut self, from: &Server, items: BTreeMap<Key, Item>) {
+    pub(super) fn install(&mut self, from: &Self, items: BTreeMap<Key, Item>) {
+        let removed = from.server.removed;
         self.server.persisted = items.clone();
         self.server.items = items;
-        self.begin_at(from);
+        self.tags = from.tags[..removed].to_vec();
+        self.server.log = from.server.log[..removed].to_vec();
+        (self.server.durable, self.committed) = (removed, removed);
+        self.begin_at(&from.server);
         self.recorded = self.term;
     }
 

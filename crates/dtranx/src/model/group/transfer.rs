@@ -11,9 +11,10 @@ use crate::core::{Item, Key};
 use crate::model::plan::key;
 
 impl State {
-    /// A follower gets the next of two pieces, each as it is when it is read. With the last one
-    /// come the entries that the leader has, and all of it counts from then on. A transfer goes on
-    /// under its own name only; under another one it begins with the first piece (G16).
+    /// A follower gets the next of two pieces, each as it is when it is read. With the last one the
+    /// items count, with a log that begins behind what the leader has removed; its entries come as
+    /// they do to any follower. A transfer goes on under its own name only; under another one it
+    /// begins with the first piece (G16).
     pub(super) fn piece(&mut self, plan: &Plan, from: usize, to: usize) {
         let leader = self.members[from].clone();
         let Some(lead) = &leader.lead else { return };
@@ -26,8 +27,7 @@ impl State {
             follower.transfer = Some(Transfer { name, items: first });
             return;
         };
-        follower.install(&leader.server, transfer.items.into_iter().chain(last).collect());
-        self.deliver(plan, from, to, leader.len());
+        follower.install(&leader, transfer.items.into_iter().chain(last).collect());
         if plan.has(Flaw::StateTransferred) {
             let follower = &mut self.members[to];
             (follower.term, follower.recorded) = (leader.recorded, leader.recorded);

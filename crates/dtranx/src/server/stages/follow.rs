@@ -49,9 +49,11 @@ impl FollowStage {
             if are_marks {
                 // The log's stage knows the segments.
                 drop(recovery.take_segments());
-                let marks = recovery.marks();
+                let marks = Some(recovery.marks()).filter(|_| recovery.has_caught_up());
                 self.apply()?;
-                self.gc.send(Garbage::Event(GcEvent::Collect(marks)));
+                if let Some(marks) = marks {
+                    self.gc.send(Garbage::Event(GcEvent::Collect(marks)));
+                }
             }
         }
         Ok(())

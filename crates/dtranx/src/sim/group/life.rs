@@ -42,9 +42,9 @@ impl World<'_> {
             }
             member.acted = at.index;
         }
-        let marks = recovery.marks();
+        let (marks, may_collect) = (recovery.marks(), has_marks && recovery.has_caught_up());
         self.seal(place);
-        let Some(server) = self.servers.get_mut(&place).filter(|_| has_marks) else { return };
+        let Some(server) = self.servers.get_mut(&place).filter(|_| may_collect) else { return };
         let Some(member) = &mut server.member else { return };
         let commands = member.on_garbage(&server.config, GcEvent::Collect(marks));
         self.carry_out(place, commands);
