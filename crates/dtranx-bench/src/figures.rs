@@ -49,6 +49,14 @@ pub(crate) struct Restart {
     pub(crate) rounds_ms: Vec<f64>,
 }
 
+/// Pauses of a group after the kills of one kind of member.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Pause {
+    pub(crate) name: &'static str,
+    /// Time from the kill to the next commit in milliseconds, kill by kill.
+    pub(crate) pauses_ms: Vec<f64>,
+}
+
 /// Measured passages of one kind of event.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Passed {

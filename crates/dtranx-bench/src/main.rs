@@ -6,13 +6,14 @@
 //! clients work and are counted, and what a result is, are those of the workbench: `benchkit`.
 //!
 //! `compare` runs one workload on several stores; `tables` makes every table of DTranx's page of
-//! results (a file each); [`restart`] kills a server for one of them, and [`elements`] has a queue
-//! alone for another.
+//! results (a file each); for one of them [`restart`] kills a server, for one [`failover`] kills
+//! members of a group, and [`elements`] has a queue alone.
 
 mod args;
 mod compare;
 mod elements;
 mod error;
+mod failover;
 mod figures;
 mod measure;
 mod report;

@@ -7,7 +7,7 @@ use benchkit::report::{
 };
 
 use crate::{
-    figures::{Passed, Restart, Round, Row},
+    figures::{Passed, Pause, Restart, Round, Row},
     store::Served,
 };
 
@@ -70,6 +70,16 @@ pub(crate) fn restarts(rows: &[Restart]) -> String {
         table::Row::from(cells)
     };
     named(&numbers, rows.iter().map(line).collect())
+}
+
+/// A table with a line for each kind of member that was killed.
+pub(crate) fn pauses(rows: &[Pause]) -> String {
+    let line = |Pause { name, pauses_ms }: &Pause| {
+        let mut cells = vec![(*name).to_owned(), pauses_ms.len().to_string()];
+        cells.extend(spread(pauses_ms.iter().copied(), 0));
+        table::Row::from(cells)
+    };
+    named(&["kills", "ms to the next commit", "[min-max]"], rows.iter().map(line).collect())
 }
 
 /// A table with a line for each second: transactions in it and bytes of the logs at its end, for

@@ -27,10 +27,13 @@ pub(crate) enum Which {
     H,
     /// Events in the slots of their queue, allocated, and pooled
     I,
+    /// The pause of a group when a member is killed
+    J,
 }
 
 impl Which {
-    pub(crate) const ALL: [Self; 9] = [Self::A, Self::B, Self::C, Self::D, Self::E, Self::F, Self::G, Self::H, Self::I];
+    pub(crate) const ALL: [Self; 10] =
+        [Self::A, Self::B, Self::C, Self::D, Self::E, Self::F, Self::G, Self::H, Self::I, Self::J];
 }
 
 /// Every table in one run. Whatever stands in one table took turns within this run.

@@ -62,14 +62,32 @@ impl Dtranx {
 
     /// Starts servers that were killed, with what they left; they do not answer yet.
     pub(crate) fn start_again(&mut self) -> Result<(), BenchError> {
-        let folder = self.folder.path();
-        for number in 1..=self.addresses.len() {
-            let args: [OsString; 2] = ["serve-dtranx".into(), folder.join(format!("server-{number}.toml")).into()];
-            let console = folder.join(format!("server-{number}.log"));
-            let start = Start { program: &self.program, args: &args, console: &console, folder };
-            self.processes.push(Process::start(&start)?);
+        for at in 0..self.addresses.len() {
+            let process = self.process(at)?;
+            self.processes.push(process);
         }
         Ok(())
+    }
+
+    /// Kills the server at this place (SIGKILL), and waits until it is gone.
+    pub(crate) fn kill_one(&mut self, at: usize) -> Result<(), BenchError> {
+        Ok(self.processes.get_mut(at).map_or(Ok(()), Process::kill)?)
+    }
+
+    /// Starts the server at this place again.
+    pub(crate) fn start_one(&mut self, at: usize) -> Result<(), BenchError> {
+        let process = self.process(at)?;
+        if let Some(place) = self.processes.get_mut(at) {
+            *place = process;
+        }
+        Ok(())
+    }
+
+    fn process(&self, at: usize) -> Result<Process, BenchError> {
+        let (folder, number) = (self.folder.path(), at + 1);
+        let args: [OsString; 2] = ["serve-dtranx".into(), folder.join(format!("server-{number}.toml")).into()];
+        let console = folder.join(format!("server-{number}.log"));
+        Ok(Process::start(&Start { program: &self.program, args: &args, console: &console, folder })?)
     }
 
     /// Addresses at which the servers listen.

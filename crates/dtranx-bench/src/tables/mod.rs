@@ -5,6 +5,7 @@ mod acknowledgements;
 mod binding;
 mod caches;
 mod elements;
+mod failover;
 mod garbage;
 mod medium;
 mod paper;
@@ -19,7 +20,7 @@ use serde::Serialize;
 use crate::{
     args::{TablesArgs, Which},
     error::BenchError,
-    figures::{Passed, Restart, Row},
+    figures::{Passed, Pause, Restart, Row},
     measure::Plan,
     settings::{Medium, Settings},
     turns::Contender,
@@ -48,6 +49,7 @@ enum Rows {
     Runs(Vec<Row>),
     Restarts(Vec<Restart>),
     Passed(Vec<Passed>),
+    Pauses(Vec<Pause>),
 }
 
 impl From<Vec<Row>> for Rows {
@@ -65,6 +67,12 @@ impl From<Vec<Restart>> for Rows {
 impl From<Vec<Passed>> for Rows {
     fn from(rows: Vec<Passed>) -> Self {
         Self::Passed(rows)
+    }
+}
+
+impl From<Vec<Pause>> for Rows {
+    fn from(rows: Vec<Pause>) -> Self {
+        Self::Pauses(rows)
     }
 }
 
@@ -100,6 +108,7 @@ pub(crate) async fn run_tables(args: &TablesArgs) -> Result<(), BenchError> {
             Which::F => caches::table(args).await?,
             Which::G => recovery::table(args).await?,
             Which::H => acknowledgements::table(args).await?,
+            Which::J => failover::table(args).await?,
             Which::I => tokio::task::block_in_place(|| elements::table(args))?,
         };
         println!("\n## {}\n\n{}", table.title, table.text);
@@ -114,13 +123,13 @@ fn check(args: &TablesArgs) -> Result<(), BenchError> {
     args.pace.check()?;
     let refused = |why: String| Err(BenchError::Refused(why));
     let which = args.which();
-    if which.iter().any(|which| !matches!(which, Which::D | Which::I)) {
+    if which.iter().any(|which| !matches!(which, Which::D | Which::I | Which::J)) {
         let folder = &args.log_folder;
         if !is_in_memory(folder) {
             let found = file_system(folder);
             return refused(format!(
-                "--log-folder: {} is no tmpfs ({found}): all tables but d and i emulate persistent memory on one; \
-                 give a folder on a tmpfs, or take --only d,i",
+                "--log-folder: {} is no tmpfs ({found}): all tables but d, i and j emulate persistent memory on \
+                 one; give a folder on a tmpfs, or take --only d,i,j",
                 folder.display()
             ));
         }
@@ -130,10 +139,10 @@ fn check(args: &TablesArgs) -> Result<(), BenchError> {
             return refused(format!("--log-folder: {} has {free} MiB left, and {least} are needed", folder.display()));
         }
     }
-    let needs_disk = which.iter().any(|which| matches!(which, Which::B | Which::D));
+    let needs_disk = which.iter().any(|which| matches!(which, Which::B | Which::D | Which::J));
     if needs_disk && is_in_memory(&std::env::temp_dir()) {
         return refused(format!(
-            "TMPDIR: {} is in memory, and tables b and d need logs on a disk; set TMPDIR to a folder on one",
+            "TMPDIR: {} is in memory, and tables b, d and j need logs on a disk; set TMPDIR to a folder on one",
             std::env::temp_dir().display()
         ));
     }

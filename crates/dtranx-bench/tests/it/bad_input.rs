@@ -40,7 +40,7 @@ fn numbers_outside_their_limits_are_refused_with_the_limits() {
         ("compare", "--in-flight", "4097", "1..=4096"),
         ("tables", "--seconds", "0", "1..=3600"),
         ("tables", "--rounds", "101", "1..=100"),
-        ("tables", "--only", "x", "[possible values: a, b, c, d, e, f, g, h, i]"),
+        ("tables", "--only", "x", "[possible values: a, b, c, d, e, f, g, h, i, j]"),
         ("tables", "--log-mib", "2049", "0..=2048"),
     ];
     for (command, option, value, limits) in cases {

@@ -54,6 +54,15 @@ fn acknowledgements_sent_at_once_cost_more_messages() {
 }
 
 #[test]
+fn group_goes_on_after_each_kill_of_a_member() {
+    let rows = rows("--only j --log-folder /nowhere").unwrap();
+    let names: Vec<&str> = rows.iter().map(|row| row[0].as_str()).collect();
+    assert_eq!(names, ["the leader", "a follower"]);
+    assert!(rows.iter().all(|row| row[1] == "3" && number(&row[2]) >= 0.0), "{rows:?}");
+    assert!(number(&rows[0][2]) > 0.0, "there is an election: {rows:?}");
+}
+
+#[test]
 fn events_pass_through_a_queue_wherever_they_lie() {
     let rows = rows("--only i --log-folder /nowhere").unwrap();
     let names: Vec<&str> = rows.iter().map(|row| row[0].as_str()).collect();
