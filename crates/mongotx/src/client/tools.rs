@@ -14,12 +14,12 @@ use super::Client;
 use crate::{
     about::About,
     coordinator::{
-        asked::address::Address,
         cleaning::{
             checkpoint::Checkpoint,
             sweep::{Cleaned, Swept, any_lock},
         },
         log::{records::StoredRecord, strangers, txlog::Outcome},
+        request::address::Address,
     },
     error::Result,
     options::Namespace,

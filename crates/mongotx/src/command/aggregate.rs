@@ -12,7 +12,7 @@ use super::{documents::Documents, output, plan::Plan, repeatable, validated};
 use crate::{
     coordinator::{
         Core,
-        asked::{pipeline::AggregateCommand, query::exactly},
+        request::{pipeline::AggregateCommand, query::exactly},
         transaction::Transaction,
     },
     error::{Error, Result},

@@ -30,10 +30,10 @@ use super::{
 use crate::{
     coordinator::{
         Core,
-        asked::{fields::Fields, id_span::IdSpan, own_key::OwnKey, query::Query},
         catalog::Collection,
         finishing::finisher::ByNow,
         queries::read_lease::{FoundBy, PermitBeside},
+        request::{fields::Fields, id_span::IdSpan, own_key::OwnKey, query::Query},
         server::stream::Stream,
     },
     document,
@@ -305,7 +305,7 @@ mod tests {
     use bson::{doc, rawdoc};
 
     use super::*;
-    use crate::coordinator::asked::terms::Terms;
+    use crate::coordinator::request::terms::Terms;
 
     /// Returns true if a query with a limit of 2 has looked behind the last of so many documents.
     fn has_looked_behind(known: &Collection, fetched: i32) -> bool {

@@ -30,9 +30,9 @@ use super::{
 use crate::{
     coordinator::{
         Core,
-        asked::{own_key::OwnKey, query::Query},
         finishing::finisher::ByNow,
         read_set::{Entry, Point, Read, witness::Digest},
+        request::{own_key::OwnKey, query::Query},
         server::live::Leading,
         stamps::changes::ChangeLook,
         transaction::Transaction,

@@ -14,12 +14,12 @@ use super::{
 use crate::{
     coordinator::{
         Core,
-        asked::{address::Address, query, terms::Terms},
         locking::{
             change::Change,
             each::{Act, Changing, Each, Form, Inserting},
             target::Target,
         },
+        request::{address::Address, query, terms::Terms},
         transaction::Transaction,
     },
     error::Result,

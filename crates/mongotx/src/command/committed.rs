@@ -34,12 +34,12 @@ use super::{
 use crate::{
     coordinator::{
         Core,
-        asked::{
+        queries::one_process::Attempts,
+        request::{
             address::Address,
             query::Query,
             terms::{FindOnly, Terms},
         },
-        queries::one_process::Attempts,
         transaction::Transaction,
     },
     error::{Error, Result},

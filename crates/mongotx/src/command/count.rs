@@ -13,7 +13,7 @@ use super::{
 use crate::{
     coordinator::{
         Core,
-        asked::{pipeline::AggregateCommand, query::Query},
+        request::{pipeline::AggregateCommand, query::Query},
         transaction::Transaction,
     },
     error::{Error, Result},
@@ -56,7 +56,7 @@ pub(crate) async fn estimated(core: &Core, tx: Option<&mut Transaction>, ns: &Na
     let tx = tx.as_deref();
     let me = tx.and_then(Transaction::id);
     if views::is_view(core, ns).await? {
-        let all = AggregateCommand::of(vec![count_all()], crate::coordinator::asked::terms::Terms::default());
+        let all = AggregateCommand::of(vec![count_all()], crate::coordinator::request::terms::Terms::default());
         return Ok(number(Plan::of(core, tx, ns, &all).await?.run(core).await?.all(1).await?.first()));
     }
     let answer = core.server.run_command(&ns.db, doc! {"count": &ns.coll}).await?;
@@ -66,7 +66,7 @@ pub(crate) async fn estimated(core: &Core, tx: Option<&mut Transaction>, ns: &Na
     }
     let settled = core
         .pending
-        .settle_pending(ns, &Document::new(), &crate::coordinator::asked::terms::Terms::default(), me)
+        .settle_pending(ns, &Document::new(), &crate::coordinator::request::terms::Terms::default(), me)
         .await?;
     if !settled.was_pending && !tx.is_some_and(|tx| tx.has_written(ns)) {
         return Ok(total as u64);

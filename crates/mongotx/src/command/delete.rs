@@ -10,8 +10,8 @@ use super::{direct, implicit, update::write_first, validated, write_commands::De
 use crate::{
     coordinator::{
         Core,
-        asked::query::Query,
         locking::{change::Change, many::Targets},
+        request::query::Query,
         transaction::Transaction,
     },
     error::Result,

@@ -18,8 +18,8 @@ use sd2v::{
 use crate::{
     coordinator::{
         Core,
-        asked::{address::Address, query, terms::Terms},
         finishing::patience::Patience,
+        request::{address::Address, query, terms::Terms},
         stored::lock_fields::locks_only,
     },
     error::{Error, ErrorKind, Result},

@@ -41,7 +41,7 @@ use super::{
 };
 use crate::{
     coordinator::{
-        Core, asked::own_key::OwnKey, catalog::Collection, locking::unique::can_be_asked_behind, server::WriteAnswer,
+        Core, catalog::Collection, locking::unique::can_be_asked_behind, request::own_key::OwnKey, server::WriteAnswer,
     },
     error::{Error, ErrorKind, Result},
     options::Namespace,

@@ -12,7 +12,7 @@ use super::{
 use crate::{
     coordinator::{
         Core,
-        asked::query::{Query, exactly},
+        request::query::{Query, exactly},
         transaction::Transaction,
     },
     error::Result,

@@ -8,7 +8,7 @@ use sd2v::{
 };
 
 use super::plain_projection::{is_picked, is_plain_projection};
-use crate::{coordinator::asked::query::Query, document, error::Result, options::Namespace};
+use crate::{coordinator::request::query::Query, document, error::Result, options::Namespace};
 
 /// The locks of a document that was fetched for the query: as a whole, or by its projection.
 pub(super) fn lock_of(query: &Query, locks: &Document) -> Result<LockState> {

@@ -16,7 +16,7 @@ use super::{fetch, one_command, own_view, plan::Plan, query_stages::as_aggregate
 use crate::{
     coordinator::{
         Core,
-        asked::{pipeline::AggregateCommand, query::Query, terms::Terms},
+        request::{pipeline::AggregateCommand, query::Query, terms::Terms},
         transaction::Transaction,
     },
     error::Result,

@@ -20,8 +20,8 @@ use super::{
 use crate::{
     coordinator::{
         Core,
-        asked::{address::Address, query::Query},
         finishing::finisher::ByNow,
+        request::{address::Address, query::Query},
         transaction::Transaction,
     },
     document,

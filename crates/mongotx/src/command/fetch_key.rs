@@ -29,8 +29,8 @@ use super::{
 use crate::{
     coordinator::{
         Core,
-        asked::{own_key::OwnKey, query::Query},
         finishing::holders::Holder,
+        request::{own_key::OwnKey, query::Query},
     },
     document,
     error::{ErrorKind, Result},

@@ -5,7 +5,7 @@ use super::{
     repeatable, validated, views,
 };
 use crate::{
-    coordinator::{Core, asked::query::Query, read_set::seen_keys::Spotter, transaction::Transaction},
+    coordinator::{Core, read_set::seen_keys::Spotter, request::query::Query, transaction::Transaction},
     error::{Error, Result},
     options::Namespace,
 };

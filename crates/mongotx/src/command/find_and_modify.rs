@@ -26,15 +26,15 @@ use super::{
 use crate::{
     coordinator::{
         Core,
-        asked::{
-            address::Address,
-            query::{self, Query, exactly},
-        },
         locking::{
             change::Change,
             found::{Found, NeededAnswer, Place},
             shown::Shown,
             target::Target,
+        },
+        request::{
+            address::Address,
+            query::{self, Query, exactly},
         },
         transaction::Transaction,
     },
@@ -365,7 +365,7 @@ async fn show(
     let query = Query {
         projection: command.projection.clone(),
         limit: 1,
-        ..Query::of(at.filter(), crate::coordinator::asked::terms::Terms::default())
+        ..Query::of(at.filter(), crate::coordinator::request::terms::Terms::default())
     };
     Ok(committed::find(core, Some(tx), ns, &query).await?.all(1).await?.pop())
 }

@@ -26,9 +26,9 @@ use super::{
 use crate::{
     coordinator::{
         Core,
-        asked::{address::Address, fields::Fields},
         finishing::patience::Patience,
         locking::unique::{Before, Placed},
+        request::{address::Address, fields::Fields},
         server::WriteAnswer,
         transaction::{Hold, Transaction},
     },

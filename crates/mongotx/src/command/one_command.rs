@@ -29,7 +29,7 @@ use super::{
     wide_probe::{is_for_everything_in_crowd, wants_all_writers, who_has_anything, wide_probe},
 };
 use crate::{
-    coordinator::{Core, asked::query::Query},
+    coordinator::{Core, request::query::Query},
     error::{ErrorKind, Result},
     options::Namespace,
 };

@@ -19,8 +19,8 @@ use super::{insert, plan::Plan, update, write_commands::UpdateCommand};
 use crate::{
     coordinator::{
         Core,
-        asked::{pipeline::AggregateCommand, terms::Terms},
         finishing::patience::Patience,
+        request::{pipeline::AggregateCommand, terms::Terms},
     },
     document,
     error::{Error, ErrorKind, Result},

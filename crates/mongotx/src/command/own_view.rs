@@ -19,7 +19,7 @@ use super::{
     text,
 };
 use crate::{
-    coordinator::{Core, asked::query::Query},
+    coordinator::{Core, request::query::Query},
     error::{Error, Result},
     options::Namespace,
 };

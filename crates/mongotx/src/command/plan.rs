@@ -25,8 +25,8 @@ use super::{documents::Documents, probed, unprobed, views::Resolved, wide_probe}
 use crate::{
     coordinator::{
         Core,
-        asked::{pipeline::AggregateCommand, query::Query, terms::Terms},
         queries::one_process::Attempts,
+        request::{pipeline::AggregateCommand, query::Query, terms::Terms},
         transaction::Transaction,
     },
     error::Result,

@@ -8,7 +8,7 @@ use super::find;
 use crate::{
     coordinator::{
         Core,
-        asked::{query::Query, terms::Terms},
+        request::{query::Query, terms::Terms},
     },
     document,
     error::Result,

@@ -20,7 +20,7 @@ use super::{
     write_commands::{DeleteCommand, UpdateCommand},
 };
 use crate::{
-    coordinator::{Core, asked::terms::Terms},
+    coordinator::{Core, request::terms::Terms},
     document::{exact, is_exact},
     error::Result,
     options::Namespace,

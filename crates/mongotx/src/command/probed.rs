@@ -15,7 +15,7 @@ use sd2v::{
 
 use super::documents::Documents;
 use crate::{
-    coordinator::{Core, asked::terms::Terms, catalog::WideProbes},
+    coordinator::{Core, catalog::WideProbes, request::terms::Terms},
     document,
     error::{ErrorKind, Result},
     options::Namespace,

@@ -9,7 +9,7 @@ use sd2v::{
 };
 
 use crate::{
-    coordinator::asked::{pipeline::AggregateCommand, query::Query},
+    coordinator::request::{pipeline::AggregateCommand, query::Query},
     error::Result,
     options::Namespace,
 };

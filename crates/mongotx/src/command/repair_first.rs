@@ -7,7 +7,7 @@ use sd2v::view;
 
 use super::{beside_own_changes, documents::Documents, own_view, unprobed};
 use crate::{
-    coordinator::{Core, asked::query::Query, queries::one_process::Attempts},
+    coordinator::{Core, queries::one_process::Attempts, request::query::Query},
     error::Result,
     options::Namespace,
     steps::Step,

@@ -13,7 +13,7 @@ use super::{committed, documents::Documents, plain_projection, probe};
 use crate::{
     coordinator::{
         Core,
-        asked::{
+        request::{
             address::Address,
             query::{Query, exactly},
         },

@@ -27,7 +27,7 @@ use super::{
     query_stages::{aggregation, skip_and_limit},
 };
 use crate::{
-    coordinator::{Core, asked::query::Query, cleaning::scratch::drop_collection, server::Server},
+    coordinator::{Core, cleaning::scratch::drop_collection, request::query::Query, server::Server},
     error::{Error, Result},
     options::Namespace,
 };

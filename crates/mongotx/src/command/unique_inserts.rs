@@ -14,7 +14,7 @@ use sd2v::{index::Unique, statement};
 
 use super::validation_ahead::send_insert;
 use crate::{
-    coordinator::{Core, asked::own_key::OwnKey, locking::unique::questions, transaction::Transaction},
+    coordinator::{Core, locking::unique::questions, request::own_key::OwnKey, transaction::Transaction},
     error::{Error, ErrorKind, Result},
     options::Namespace,
 };

@@ -13,7 +13,7 @@ use sd2v::view;
 
 use super::{documents::Documents, query_stages::aggregation, reads_in_order::as_find};
 use crate::{
-    coordinator::{Core, asked::query::Query},
+    coordinator::{Core, request::query::Query},
     error::{ErrorKind, Result},
     options::Namespace,
 };

@@ -15,12 +15,12 @@ use super::{committed, direct, implicit, probe, rematch::Rematches, upsert, vali
 use crate::{
     coordinator::{
         Core,
-        asked::{
+        locking::{change::Change, found::NeededAnswer, many::Targets, target::Target},
+        read_set::as_read::AsRead,
+        request::{
             address::Address,
             query::{self, Query},
         },
-        locking::{change::Change, found::NeededAnswer, many::Targets, target::Target},
-        read_set::as_read::AsRead,
         server::WriteAnswer,
         transaction::Transaction,
     },

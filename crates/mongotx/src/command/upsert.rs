@@ -13,13 +13,13 @@ use super::{insert, write_commands::UpdateCommand};
 use crate::{
     coordinator::{
         Core,
-        asked::{address::Address, fields::Fields, terms::Terms},
         finishing::patience::Patience,
         locking::{
             change::Change,
             target::Target,
             unique::{Before, Placed},
         },
+        request::{address::Address, fields::Fields, terms::Terms},
         transaction::{Hold, Transaction},
     },
     error::{Error, ErrorKind, Result},

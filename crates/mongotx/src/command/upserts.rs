@@ -35,14 +35,14 @@ use super::{
 use crate::{
     coordinator::{
         Core,
-        asked::{
+        catalog::Collection,
+        locking::{each::Inserting, unique::questions_behind},
+        request::{
             address::Address,
             fields::Fields,
             own_key::{OwnKey, coarse_key},
             query,
         },
-        catalog::Collection,
-        locking::{each::Inserting, unique::questions_behind},
         server::{WriteAnswer, live::Live},
         transaction::{Hold, Transaction},
     },

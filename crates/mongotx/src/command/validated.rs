@@ -18,7 +18,6 @@ use super::{committed, documents::Documents, order, plan::Plan, validation::Vali
 use crate::{
     coordinator::{
         Core,
-        asked::{address::Address, own_key::OwnKey, pipeline::AggregateCommand, query::Query, terms::Terms},
         queries::chance,
         read_set::{
             Entry, Point, Read,
@@ -26,6 +25,7 @@ use crate::{
             changed,
             witness::{Digest, Witness},
         },
+        request::{address::Address, own_key::OwnKey, pipeline::AggregateCommand, query::Query, terms::Terms},
         stamps::{changes::stamps_of_reads, tag::Tags},
         transaction::Transaction,
         validating::looks::{FirstLook, begin_for},

@@ -45,9 +45,9 @@ use super::{
 use crate::{
     coordinator::{
         Core,
-        asked::{fields::Fields, own_key::OwnKey, terms::Terms},
         finishing::{holders::Holder, patience::Patience},
         read_set::{Entry, Point, Read, changed, witness::Digest},
+        request::{fields::Fields, own_key::OwnKey, terms::Terms},
         server::live::Leading,
         stamps::{
             changes::ChangeLook,

@@ -14,7 +14,7 @@ use super::validation::Validation;
 use crate::{
     coordinator::{
         Core,
-        asked::fields::Fields,
+        request::fields::Fields,
         server::WriteAnswer,
         stamps::tag::Tags,
         transaction::{Ahead, Expected, Transaction},

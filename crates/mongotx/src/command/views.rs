@@ -7,7 +7,7 @@ use bson::{Document, doc};
 use sd2v::pipeline::{View, expand_views, named_collections};
 
 use crate::{
-    coordinator::{Core, asked::pipeline::AggregateCommand, catalog::ViewOptions},
+    coordinator::{Core, catalog::ViewOptions, request::pipeline::AggregateCommand},
     error::{Error, Result},
     options::Namespace,
 };

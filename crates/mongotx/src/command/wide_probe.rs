@@ -12,8 +12,8 @@ use super::probed::{MAX_WRITERS, probe};
 use crate::{
     coordinator::{
         Core,
-        asked::{query::Query, terms::Terms},
         catalog::WideProbes,
+        request::{query::Query, terms::Terms},
     },
     error::Result,
     options::Namespace,

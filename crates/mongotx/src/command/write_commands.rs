@@ -14,8 +14,8 @@ use sd2v::{
 use crate::{
     coordinator::{
         Core,
-        asked::{query::Query, terms::Terms},
         locking::change::Change,
+        request::{query::Query, terms::Terms},
     },
     error::{Error, Result},
     options::Namespace,

@@ -22,13 +22,13 @@ use protocol::TxId;
 use sd2v::{index::Expiry, statement};
 
 use super::{
-    asked::{
+    catalog::Catalog,
+    finishing::finisher::IDS_PER_STATEMENT,
+    request::{
         address::{Address, among},
         fields::Fields,
         own_key::OwnKey,
     },
-    catalog::Catalog,
-    finishing::finisher::IDS_PER_STATEMENT,
     server::Server,
     transaction::Transaction,
 };

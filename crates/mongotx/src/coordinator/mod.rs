@@ -6,7 +6,7 @@
 //!
 //! | folder | types | concern |
 //! | --- | --- | --- |
-//! | [`asked`], [`stored`] | | the application's requests; how things are stored |
+//! | [`request`], [`stored`] | | the application's requests; how things are stored |
 //! | [`stamps`] | | change stamps, as values and as this client's memory |
 //! | [`server`] | [`Server`] | commands, as they are sent; the interfaces to documents |
 //! | [`log`] | [`TxLog`], [`Records`] | decisions about status; the records of clients |
@@ -29,7 +29,6 @@
 //! out: validation (`Validation`, `CombinedRereads`), change streams (`EventLog`, `EventReader`)
 //! and the commit.
 
-pub(crate) mod asked;
 pub(crate) mod assemble;
 pub(crate) mod catalog;
 pub(crate) mod cleaning;
@@ -42,6 +41,7 @@ pub(crate) mod locking;
 pub(crate) mod log;
 pub(crate) mod queries;
 pub(crate) mod read_set;
+pub(crate) mod request;
 pub(crate) mod schema;
 pub(crate) mod server;
 pub(crate) mod siblings;

@@ -30,9 +30,9 @@ pub(crate) use self::{
     next::{Ahead, Expected},
 };
 use super::{
-    asked::fields::Fields,
     log::txlog::Started,
     read_set::{ReadSet, seen_keys::SeenKeys},
+    request::fields::Fields,
     server::live::{Doubt, Live},
     siblings::Claims,
     stamps::{

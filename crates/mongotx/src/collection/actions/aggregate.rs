@@ -11,7 +11,7 @@ use crate::{
     command::{aggregate, explain},
     coordinator::{
         Core,
-        asked::{pipeline::AggregateCommand, terms::Terms},
+        request::{pipeline::AggregateCommand, terms::Terms},
         transaction::Transaction,
     },
     cursor::Cursor,

@@ -10,7 +10,7 @@ use crate::{
     command::count,
     coordinator::{
         Core,
-        asked::{query::Query, terms::Terms},
+        request::{query::Query, terms::Terms},
     },
     error::Result,
     options::Namespace,

@@ -9,7 +9,7 @@ use sd2v::filter::with_scripts_as_expressions;
 
 use crate::{
     command::{delete, write_commands::DeleteCommand},
-    coordinator::{Core, asked::terms::Terms},
+    coordinator::{Core, request::terms::Terms},
     error::Result,
     options::Namespace,
     session::Session,

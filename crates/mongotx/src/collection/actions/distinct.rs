@@ -11,7 +11,7 @@ use crate::{
     command::distinct,
     coordinator::{
         Core,
-        asked::{query::Query, terms::Terms},
+        request::{query::Query, terms::Terms},
     },
     error::Result,
     options::Namespace,

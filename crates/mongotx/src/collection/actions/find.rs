@@ -12,7 +12,7 @@ use crate::{
     command::{explain, find},
     coordinator::{
         Core,
-        asked::{
+        request::{
             query::Query,
             terms::{FindOnly, Terms},
         },

@@ -12,7 +12,7 @@ use crate::{
         update::{self, UpdateResult},
         write_commands::UpdateCommand,
     },
-    coordinator::{Core, asked::terms::Terms},
+    coordinator::{Core, request::terms::Terms},
     error::Result,
     options::Namespace,
     session::Session,

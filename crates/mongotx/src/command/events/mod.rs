@@ -38,14 +38,14 @@ use crate::{
     },
     coordinator::{
         Core,
-        asked::{
+        catalog::{Collection, Watch},
+        events::SEQUENCE,
+        finishing::finisher::IDS_PER_STATEMENT,
+        request::{
             address::{Address, among},
             own_key::OwnKey,
             terms::Terms,
         },
-        catalog::{Collection, Watch},
-        events::SEQUENCE,
-        finishing::finisher::IDS_PER_STATEMENT,
         transaction::Transaction,
     },
     document,

@@ -15,8 +15,8 @@ use crate::{
     command::committed,
     coordinator::{
         Core,
-        asked::{query::Query, terms::Terms},
         events::SEQUENCE,
+        request::{query::Query, terms::Terms},
     },
     document,
     error::{Error, Result},

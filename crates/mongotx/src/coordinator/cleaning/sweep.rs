@@ -27,11 +27,11 @@ use sd2v::{
 
 use crate::{
     coordinator::{
-        asked::address::Address,
         catalog::Catalog,
         cleaning::scratch::drop_collection,
         finishing::repairs::Repairs,
         log::{records::Records, txlog::TxLog},
+        request::address::Address,
         server::Server,
         stored::lock_fields::locks_only,
     },

@@ -11,7 +11,7 @@ use sd2v::statement::{self, FoundBy, RepairStatement};
 
 use crate::{
     coordinator::{
-        asked::address::{Address, among},
+        request::address::{Address, among},
         server::Server,
     },
     error::{ErrorKind, Result},

@@ -39,7 +39,7 @@ use self::{
     work::Part,
 };
 use crate::{
-    coordinator::{asked::address::Address, log::txlog::TxLog, server::Server, siblings::Claims},
+    coordinator::{log::txlog::TxLog, request::address::Address, server::Server, siblings::Claims},
     error::{Error, ErrorKind, Result},
     options::Namespace,
 };

@@ -26,8 +26,8 @@ use super::{
 };
 use crate::{
     coordinator::{
-        asked::{address::Address, query::Query},
         catalog::Collection,
+        request::{address::Address, query::Query},
         transaction::Transaction,
     },
     error::{ErrorKind, Result},

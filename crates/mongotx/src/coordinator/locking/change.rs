@@ -4,7 +4,7 @@
 use bson::{Document, doc};
 use sd2v::update::{Update, can_fuse};
 
-use crate::coordinator::asked::fields::Fields;
+use crate::coordinator::request::fields::Fields;
 
 /// The change that a prepared write makes to a document.
 pub(crate) enum Change<'a> {

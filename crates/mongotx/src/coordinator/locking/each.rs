@@ -45,14 +45,14 @@ use super::{
 };
 use crate::{
     coordinator::{
-        asked::{
+        catalog::Collection,
+        finishing::patience::Patience,
+        read_set::as_read::Demanded,
+        request::{
             address::Address,
             fields::Fields,
             own_key::{OwnKey, coarse_key, id_key},
         },
-        catalog::Collection,
-        finishing::patience::Patience,
-        read_set::as_read::Demanded,
         server::{WriteAnswer, live::Live},
         siblings::{Claim, Claims},
         transaction::{Hold, Transaction},

@@ -36,9 +36,9 @@ use super::{
 };
 use crate::{
     coordinator::{
-        asked::{address::Address, own_key::id_key, query::Query},
         catalog::Collection,
         queries::{chance, read_lease::Permit},
+        request::{address::Address, own_key::id_key, query::Query},
         server::live::ShownDocument,
         transaction::{Hold, Transaction},
     },

@@ -5,7 +5,7 @@ use bson::{Document, doc};
 use sd2v::names::WRITER;
 
 use super::shown::Shown;
-use crate::coordinator::asked::address::Address;
+use crate::coordinator::request::address::Address;
 
 /// A document that was found, locked and changed.
 pub(crate) struct Found {

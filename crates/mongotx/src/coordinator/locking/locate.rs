@@ -8,8 +8,8 @@ use bson::{Bson, Document};
 
 use crate::{
     coordinator::{
-        asked::{address::Address, terms::Terms},
         catalog::Catalog,
+        request::{address::Address, terms::Terms},
         server::Server,
         transaction::Transaction,
     },

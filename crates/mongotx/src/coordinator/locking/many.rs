@@ -28,7 +28,7 @@ use super::{
 };
 use crate::{
     coordinator::{
-        asked::{
+        request::{
             address::{Address, among},
             fields::Fields,
             own_key::OwnKey,

@@ -39,11 +39,11 @@ use protocol::TxId;
 
 use self::{by_key::WantedKeys, read_locks::ReadLocks, target::Target, unique::Uniqueness};
 use super::{
-    asked::own_key::id_key,
     catalog::Catalog,
     finishing::{finisher::Finisher, patience::Patience, repairs::Repairs},
     lifecycle::{Lifecycle, standing::Standings},
     queries::read_lease::Unprobed,
+    request::own_key::id_key,
     server::Server,
     siblings::{Claim, Claimed, Claims},
 };

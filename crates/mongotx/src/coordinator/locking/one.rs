@@ -32,9 +32,9 @@ use super::{
 };
 use crate::{
     coordinator::{
-        asked::{fields::Fields, own_key::id_key},
         catalog::Collection,
         finishing::patience::Patience,
+        request::{fields::Fields, own_key::id_key},
         siblings::{Claim, Claims},
         stored::lock_fields::locks_only,
         transaction::{Hold, Transaction},

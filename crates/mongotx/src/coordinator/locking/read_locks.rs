@@ -25,12 +25,12 @@ use sd2v::{
 
 use crate::{
     coordinator::{
-        asked::{
+        catalog::Catalog,
+        finishing::{finisher::IDS_PER_STATEMENT, patience::Patience, repairs::Repairs},
+        request::{
             address::{Address, among},
             own_key::id_key,
         },
-        catalog::Catalog,
-        finishing::{finisher::IDS_PER_STATEMENT, patience::Patience, repairs::Repairs},
         server::Server,
         stored::lock_fields::locks_only,
         transaction::{Hold, Transaction},

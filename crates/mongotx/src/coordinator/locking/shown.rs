@@ -17,8 +17,8 @@ use sd2v::{
 use super::{Locking, change::Change, target::Target};
 use crate::{
     coordinator::{
-        asked::own_key::id_key,
         finishing::patience::Patience,
+        request::own_key::id_key,
         server::live::ShownDocument,
         siblings::Claim,
         transaction::{Hold, Transaction},

@@ -13,7 +13,7 @@ use sd2v::{
 
 use crate::{
     coordinator::{
-        asked::{address::Address, query::exactly, terms::Terms},
+        request::{address::Address, query::exactly, terms::Terms},
         transaction::Transaction,
     },
     error::Result,

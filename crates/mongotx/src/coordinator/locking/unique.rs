@@ -35,9 +35,9 @@ use sd2v::{
 
 use crate::{
     coordinator::{
-        asked::{address::Address, fields::Fields, own_key::id_key, terms::Terms},
         catalog::Catalog,
         finishing::{patience::Patience, repairs::Repairs},
+        request::{address::Address, fields::Fields, own_key::id_key, terms::Terms},
         server::Server,
         stored::lock_fields::locks_only,
         transaction::Transaction,

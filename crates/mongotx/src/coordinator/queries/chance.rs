@@ -8,8 +8,8 @@ use bson::{Bson, DateTime, Document};
 use crate::{
     coordinator::{
         Core,
-        asked::{pipeline::AggregateCommand, query::Query},
         log::strangers,
+        request::{pipeline::AggregateCommand, query::Query},
     },
     error::Result,
 };

@@ -11,7 +11,7 @@ use bson::{Bson, RawDocument};
 use sd2v::filter::Exact;
 
 use super::{kept::KeptAnswer, witness::Witness};
-use crate::{coordinator::asked::own_key::OwnKey, document};
+use crate::{coordinator::request::own_key::OwnKey, document};
 
 /// Content of one document by all reads of it that are kept.
 pub(crate) struct AsRead {
@@ -93,7 +93,7 @@ mod tests {
     use bson::{Document, RawDocumentBuf, doc, rawdoc};
 
     use super::*;
-    use crate::coordinator::asked::query::Query;
+    use crate::coordinator::request::query::Query;
 
     fn kept(filter: Document, projection: Document) -> Option<KeptAnswer> {
         KeptAnswer::of(&Query { filter, projection: Some(projection), ..Query::default() })

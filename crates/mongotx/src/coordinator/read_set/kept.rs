@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 use bson::{Bson, Document, RawDocument, RawDocumentBuf};
 use sd2v::filter::{Exact, exact, is_only_id, pinned_ids};
 
-use crate::coordinator::asked::{own_key::OwnKey, query::Query};
+use crate::coordinator::request::{own_key::OwnKey, query::Query};
 
 /// Documents of one answer, and bytes of all of them.
 const MOST_DOCUMENTS: usize = 64;

@@ -23,9 +23,9 @@ use self::{
     kept::{KeptAnswer, MOST_ANSWERS},
     witness::{Digest, Witness},
 };
-use super::asked::own_key::OwnKey;
+use super::request::own_key::OwnKey;
 use crate::{
-    coordinator::asked::{pipeline::AggregateCommand, query::Query},
+    coordinator::request::{pipeline::AggregateCommand, query::Query},
     error::{Error, ErrorKind, Result},
     options::Namespace,
 };

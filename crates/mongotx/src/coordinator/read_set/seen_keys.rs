@@ -12,7 +12,7 @@ use std::{
 
 use bson::{Bson, Document, RawDocument};
 
-use crate::{coordinator::asked::own_key::OwnKey, options::Namespace};
+use crate::{coordinator::request::own_key::OwnKey, options::Namespace};
 
 /// Keys that one transaction remembers.
 const MAX_KEYS: usize = 1_000;

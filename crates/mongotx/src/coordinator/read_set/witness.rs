@@ -10,7 +10,7 @@ use std::{
 use bson::{Bson, RawDocument, RawDocumentBuf, doc, rawdoc};
 
 use super::kept::KeptAnswer;
-use crate::{coordinator::asked::own_key::OwnKey, error::Result};
+use crate::{coordinator::request::own_key::OwnKey, error::Result};
 
 /// The digest of an answer: the documents in it, whatever their order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

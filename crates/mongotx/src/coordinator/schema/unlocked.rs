@@ -12,7 +12,7 @@ use sd2v::{
 
 use super::Schema;
 use crate::{
-    coordinator::{asked::address::Address, finishing::patience::Patience, stored::lock_fields::locks_only},
+    coordinator::{finishing::patience::Patience, request::address::Address, stored::lock_fields::locks_only},
     error::{Error, ErrorKind, Result},
     options::Namespace,
 };

@@ -17,10 +17,10 @@ use sd2v::names::{WRITER, tx_id_from_bson};
 use super::Schema;
 use crate::{
     coordinator::{
-        asked::terms::Terms,
         catalog::{Collection, FRESH},
         finishing::patience::Patience,
         log::records::StoredRecord,
+        request::terms::Terms,
     },
     error::{Error, ErrorKind, Result},
     options::Namespace,

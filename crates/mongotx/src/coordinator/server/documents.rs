@@ -14,7 +14,7 @@ use sd2v::{
 use super::Server;
 use crate::{
     coordinator::{
-        asked::{
+        request::{
             address::{Address, among},
             own_key::OwnKey,
         },

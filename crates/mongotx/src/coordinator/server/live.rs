@@ -18,7 +18,7 @@ use sd2v::statement;
 
 use super::{Server, WriteAnswer, interrupted, kept, stream::Stream};
 use crate::{
-    coordinator::asked::{
+    coordinator::request::{
         address::{Address, among},
         fields::Fields,
     },

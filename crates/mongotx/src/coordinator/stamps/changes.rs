@@ -29,7 +29,7 @@ use super::{
     tag::{Tag, Tags},
 };
 use crate::{
-    coordinator::{asked::own_key::OwnKey, stored::own_collections::RETENTION_SECONDS},
+    coordinator::{request::own_key::OwnKey, stored::own_collections::RETENTION_SECONDS},
     options::Namespace,
 };
 

@@ -59,7 +59,7 @@ mod tests {
     use bson::{doc, rawdoc};
 
     use super::*;
-    use crate::{coordinator::asked::own_key::OwnKey, options::Namespace};
+    use crate::{coordinator::request::own_key::OwnKey, options::Namespace};
 
     fn whole(name: &str) -> Tag {
         Tag::of(&Namespace::new("d", name))

@@ -18,7 +18,7 @@ use bson::oid::ObjectId;
 
 use super::{changes::stamps_of_changes, moment::Moment, tag::Tag};
 use crate::{
-    coordinator::{asked::fields::Fields, stored::nodes::Nodes},
+    coordinator::{request::fields::Fields, stored::nodes::Nodes},
     options::Namespace,
 };
 
@@ -265,7 +265,7 @@ mod tests {
     use sd2v::update::Update;
 
     use super::*;
-    use crate::coordinator::asked::own_key::OwnKey;
+    use crate::coordinator::request::own_key::OwnKey;
 
     fn coll(name: &str) -> Namespace {
         Namespace::new("d", name)

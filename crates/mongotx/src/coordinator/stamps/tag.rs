@@ -4,7 +4,7 @@ use std::{collections::HashSet, fmt};
 
 use protocol::id::{collection_number, stored_hash};
 
-use crate::{coordinator::asked::own_key::OwnKey, options::Namespace};
+use crate::{coordinator::request::own_key::OwnKey, options::Namespace};
 
 /// Number of buckets into which the stamps divide a collection's documents.
 const BUCKETS: u64 = 16;

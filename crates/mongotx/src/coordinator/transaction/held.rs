@@ -12,13 +12,13 @@ use sd2v::{shard, statement::OwnReadLock, stored::check_id};
 use super::Transaction;
 use crate::{
     coordinator::{
-        asked::{
+        finishing::finisher::Held,
+        queries::read_lease::Written,
+        request::{
             address::Address,
             fields::Fields,
             own_key::{OwnKey, id_key},
         },
-        finishing::finisher::Held,
-        queries::read_lease::Written,
         stamps::{changes::stamps_of_changes, tag::Tag},
     },
     error::{Error, Result},

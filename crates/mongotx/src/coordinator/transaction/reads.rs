@@ -6,8 +6,8 @@ use std::slice;
 use super::Transaction;
 use crate::{
     coordinator::{
-        asked::own_key::OwnKey,
         read_set::Entry,
+        request::own_key::OwnKey,
         stamps::{
             changes::stamps_of_reads,
             tag::{Tag, Tags},

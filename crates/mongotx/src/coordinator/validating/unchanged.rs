@@ -31,10 +31,10 @@ use std::{
 use super::looks::Looks;
 use crate::{
     coordinator::{
-        asked::fields::Fields,
         catalog::{Catalog, Collection},
         log::txlog::TxLog,
         read_set::{Entry, Read, ReadSet},
+        request::fields::Fields,
         server::Server,
         stamps::{
             base::Base,

@@ -10,8 +10,8 @@ use sd2v::statement;
 use super::{Held, work::Part};
 use crate::{
     coordinator::{
-        asked::address::{Address, among},
         finishing::documents,
+        request::address::{Address, among},
         server::Server,
     },
     error::Result,

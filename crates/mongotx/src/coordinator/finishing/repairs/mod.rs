@@ -22,7 +22,7 @@ use sd2v::statement::{self, FoundBy};
 pub(crate) use self::unfinishable::is_refused;
 use super::{documents, finisher::Finisher};
 use crate::{
-    coordinator::{asked::address::Address, catalog::Catalog, log::txlog::TxLog, server::Server},
+    coordinator::{catalog::Catalog, log::txlog::TxLog, request::address::Address, server::Server},
     error::Result,
     options::Namespace,
     steps::Step,

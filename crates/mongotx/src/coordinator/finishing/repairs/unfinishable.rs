@@ -16,7 +16,7 @@ use sd2v::{names::WRITER, stored::lock_state, view, visible::Visible};
 
 use super::Repairs;
 use crate::{
-    coordinator::{asked::address::Address, stored::lock_fields::locks_only},
+    coordinator::{request::address::Address, stored::lock_fields::locks_only},
     error::{Error, ErrorKind, Result},
     options::Namespace,
 };

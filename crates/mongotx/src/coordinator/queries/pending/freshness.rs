@@ -21,7 +21,7 @@ use std::{
 use bson::Document;
 
 use super::{Pending, Settled};
-use crate::{coordinator::asked::terms::Terms, error::Result, options::Namespace};
+use crate::{coordinator::request::terms::Terms, error::Result, options::Namespace};
 
 /// Greatest number of collections remembered.
 const MAX_COLLECTIONS: usize = 10_000;

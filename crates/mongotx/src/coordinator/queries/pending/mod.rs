@@ -27,7 +27,6 @@ use tokio::runtime::Handle;
 use self::freshness::Freshness;
 use crate::{
     coordinator::{
-        asked::terms::Terms,
         catalog::Catalog,
         finishing::{
             documents,
@@ -35,6 +34,7 @@ use crate::{
             repairs::{Repairs, is_refused},
         },
         log::txlog::TxLog,
+        request::terms::Terms,
         server::Server,
     },
     error::{Error, ErrorKind, Result},

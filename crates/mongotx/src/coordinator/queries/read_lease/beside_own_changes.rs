@@ -7,7 +7,7 @@ use bson::oid::ObjectId;
 use protocol::TxId;
 
 use super::decisions::{Begun, FoundBy};
-use crate::coordinator::asked::{fields::Fields, id_span::IdSpan, own_key::OwnKey};
+use crate::coordinator::request::{fields::Fields, id_span::IdSpan, own_key::OwnKey};
 
 /// The right to send one query of a collection without a probe, beside what transactions of this
 /// client have left there (decision 0077).
@@ -83,8 +83,8 @@ mod tests {
     use super::*;
     use crate::{
         coordinator::{
-            asked::{query::Query, terms::Terms},
             queries::read_lease::decisions::{Decisions, Written},
+            request::{query::Query, terms::Terms},
         },
         options::Namespace,
     };

@@ -10,7 +10,7 @@ use std::{
 use protocol::TxId;
 
 use crate::{
-    coordinator::asked::{fields::Fields, own_key::OwnKey},
+    coordinator::request::{fields::Fields, own_key::OwnKey},
     options::Namespace,
 };
 

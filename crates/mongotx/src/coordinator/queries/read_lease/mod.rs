@@ -56,9 +56,9 @@ pub(crate) use self::{
 use super::pending::Pending;
 use crate::{
     coordinator::{
-        asked::{id_span::IdSpan, own_key::OwnKey, terms::Terms},
         finishing::finisher::Finisher,
         log::txlog::TxLog,
+        request::{id_span::IdSpan, own_key::OwnKey, terms::Terms},
         server::Server,
     },
     options::{ClientOptions, Namespace},

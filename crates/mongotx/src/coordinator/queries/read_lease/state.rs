@@ -377,7 +377,7 @@ impl State {
 #[cfg(test)]
 mod tests {
     use super::{super::demand::WORTH, *};
-    use crate::coordinator::asked::fields::Fields;
+    use crate::coordinator::request::fields::Fields;
 
     fn process(n: u8) -> ObjectId {
         ObjectId::from_bytes([n; 12])

@@ -4,7 +4,7 @@ use bson::{Bson, oid::ObjectId};
 use protocol::{ClientId, Decided};
 
 use super::*;
-use crate::coordinator::{asked::address::Address, finishing::finisher::done::MAX_DONE};
+use crate::coordinator::{finishing::finisher::done::MAX_DONE, request::address::Address};
 
 const DELAY: Duration = Duration::from_millis(5);
 

@@ -9,7 +9,7 @@ use super::terms::Terms;
 use crate::{
     coordinator::{
         Core,
-        asked::address::{Address, among},
+        request::address::{Address, among},
     },
     error::Result,
     options::Namespace,

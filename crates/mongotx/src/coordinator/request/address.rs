@@ -8,7 +8,7 @@ use std::{collections::BTreeMap, fmt};
 use bson::{Bson, Document, doc};
 use sd2v::shard::{self, ShardKey};
 
-use crate::{coordinator::asked::terms::Terms, error::Result};
+use crate::{coordinator::request::terms::Terms, error::Result};
 
 /// Address of one document: its `_id` and its shard key.
 #[derive(Clone, Debug)]

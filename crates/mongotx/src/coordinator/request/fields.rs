@@ -98,7 +98,7 @@ mod tests {
     use bson::{bson, doc};
 
     use super::*;
-    use crate::coordinator::asked::terms::Terms;
+    use crate::coordinator::request::terms::Terms;
 
     fn of(names: &[&str]) -> Fields {
         Fields::of(Some(names.iter().copied().collect()))

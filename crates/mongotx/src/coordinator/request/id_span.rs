@@ -82,7 +82,7 @@ mod tests {
     use bson::{Document, doc, oid::ObjectId};
 
     use super::*;
-    use crate::coordinator::asked::terms::Terms;
+    use crate::coordinator::request::terms::Terms;
 
     fn query(filter: Document, sort: Document) -> Query {
         Query { sort: Some(sort), ..Query::of(filter, Terms::default()) }
