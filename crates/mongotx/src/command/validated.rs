@@ -76,7 +76,7 @@ pub(crate) async fn find(core: &Core, tx: &mut Transaction, ns: &Namespace, quer
         return repeated(core, ns, found, before).await;
     }
     if !written {
-        let witness = Witness::of_keys(keys_allowed(core, ns, query).await?).keeping(tx.reads.keeping(query));
+        let witness = Witness::of_keys(keys_allowed(core, ns, query).await?).with_copy(tx.reads.answer_copy(query));
         tx.reads.note(entry(ns, read, 0, witness.clone()), core.options.max_documents)?;
         return Ok(found.witnessed(witness));
     }
@@ -123,7 +123,7 @@ async fn find_pinned(core: &Core, tx: &mut Transaction, ns: &Namespace, query: &
         let digest = Digest::of(found.iter().map(AsRef::as_ref));
         tx.reads.note_point(ns, Point { id, digest }, limit)?;
     } else {
-        let witness = Witness::default().keeping(tx.reads.keeping(query));
+        let witness = Witness::default().with_copy(tx.reads.answer_copy(query));
         found.iter().for_each(|document| witness.saw(document));
         witness.ended();
         let entry = entry(ns, Read::Find(query.clone()), 0, witness);

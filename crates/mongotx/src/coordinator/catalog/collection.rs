@@ -1,6 +1,6 @@
 //! The properties of a collection that matter to transactions, read from the server's lists: its
 //! kind, its unique and text indexes, its mirrors, whether it is watched. Sends nothing: when
-//! they are looked up is decided in `mod.rs`, and how long they are believed in `known.rs`.
+//! they are looked up is decided in `mod.rs`, and how long they are believed in `cache.rs`.
 
 use std::sync::Arc;
 

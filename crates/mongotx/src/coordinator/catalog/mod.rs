@@ -4,7 +4,7 @@
 //! | file | |
 //! | --- | --- |
 //! | this one | looked up every few seconds and collection, once more when a record first names the collection |
-//! | [`known`] | results of look-ups, and the commands that may be working by them |
+//! | [`cache`] | results of look-ups, and the commands that may be working by them |
 //! | [`collection`] | the properties of a collection that matter |
 //! | [`adopt`] | indexes and validator brought into the form that transactions need, before the first write |
 //! | [`special`] | collections in which transactions can lock nothing |
@@ -18,10 +18,10 @@
 //! What has to wait for transactions besides is in [`super::schema`].
 
 mod adopt;
+mod cache;
 mod collection;
 pub(crate) mod collections;
 pub(crate) mod indexes;
-mod known;
 mod modify;
 mod shards;
 mod special;
@@ -42,7 +42,7 @@ use sd2v::{
 };
 use tokio::{runtime::Handle, sync::watch, time::Instant};
 
-use self::known::KnownCollections;
+use self::cache::CollectionCache;
 pub(crate) use self::{
     adopt::{create as create_stored, drop_stored},
     collection::{Collection, ViewOptions, Watch},
@@ -81,7 +81,7 @@ pub(crate) struct Catalog {
     /// The collections that are watched.
     change_streams: ChangeStreams,
     pub(crate) shards: Shards,
-    known: KnownCollections,
+    cache: CollectionCache,
     /// Collections whose index on pending documents exists, or is being built: then with the time
     /// until which queries wait for it, and a channel that reports the end.
     indexed: Arc<Mutex<HashMap<Namespace, Option<Build>>>>,
@@ -118,7 +118,7 @@ impl Catalog {
             tx_database: options.tx_database.clone(),
             change_streams: options.change_streams,
             shards,
-            known: KnownCollections::default(),
+            cache: CollectionCache::default(),
             indexed: Arc::default(),
             enlisted: Mutex::default(),
             runtime: Handle::current(),
@@ -153,7 +153,7 @@ impl Catalog {
     /// A collection as transactions see it. One that does not exist yet is an empty ordinary one.
     pub(crate) async fn look_up(&self, ns: &Namespace) -> Result<Arc<Collection>> {
         // A view shows what its present definition says, so its definition is looked up each time.
-        if let Some(found) = self.known.get(ns).filter(|found| found.view.is_none()) {
+        if let Some(found) = self.cache.get(ns).filter(|found| found.view.is_none()) {
             return Ok(found);
         }
         // Every command begins here and seldom comes so far: the room for it is on the heap.
@@ -162,7 +162,7 @@ impl Catalog {
 
     async fn look_up_anew(&self, ns: &Namespace) -> Result<Arc<Collection>> {
         for _ in 0..LOOKS {
-            let begun = self.known.begin(ns);
+            let begun = self.cache.begin(ns);
             let inspected = inspect(&self.server, ns).await?;
             let is_there = inspected.is_some();
             let mut found = match inspected {
@@ -180,7 +180,7 @@ impl Catalog {
             }
             // The collection was not forgotten meanwhile, so a unique index that is being made
             // waits for the users of this result.
-            if let Some(found) = self.known.learn(ns, begun, is_there, found) {
+            if let Some(found) = self.cache.learn(ns, begun, is_there, found) {
                 return Ok(found);
             }
         }
@@ -216,7 +216,7 @@ impl Catalog {
     /// Look-ups that were sent up to this moment do not count any more: others have changed indexes
     /// before, without a notice that still shows it (decision 0071).
     pub(crate) fn outdate(&self, at: Moment) {
-        self.known.outdate(at);
+        self.cache.outdate(at);
     }
 
     /// Forgets the collection, so that the next look-up reads from the server. Returns the results
@@ -225,7 +225,7 @@ impl Catalog {
         if let Ok(mut indexed) = self.indexed.lock() {
             indexed.remove(ns);
         }
-        self.known.forget(ns)
+        self.cache.forget(ns)
     }
 
     /// Nothing that was known of the collections of a database counts any more.
@@ -233,7 +233,7 @@ impl Catalog {
         if let Ok(mut indexed) = self.indexed.lock() {
             indexed.retain(|ns, _| ns.db != db);
         }
-        self.known.forget_database(db);
+        self.cache.forget_database(db);
     }
 
     /// Makes sure that pending documents of `ns` are found by an index, and waits a moment for it

@@ -3,14 +3,14 @@
 //!
 //! A write that shows the document before its change is compared with what was read; one that shows
 //! nothing demands in its statement that the fields are as they were. Which documents are kept:
-//! [`super::kept`].
+//! [`super::answer_copy`].
 
 use std::collections::HashSet;
 
 use bson::{Bson, RawDocument};
 use sd2v::filter::Exact;
 
-use super::{kept::KeptAnswer, witness::Witness};
+use super::{answer_copy::AnswerCopy, witness::Witness};
 use crate::{coordinator::request::own_key::OwnKey, document};
 
 /// Content of one document by all reads of it that are kept.
@@ -30,12 +30,12 @@ impl AsRead {
     pub(in crate::coordinator) fn of<'a>(id: &Bson, reads: impl Iterator<Item = &'a Witness>) -> Option<Self> {
         let key = OwnKey::of_simple(id)?;
         // An answer that is still being read may get more documents.
-        let has_kept = |read: &&Witness| {
+        let has_copied = |read: &&Witness| {
             let seen = read.state();
-            let is_kept = |kept: &KeptAnswer| kept.has_all() && kept.get(&key).is_some();
-            seen.digest.complete && seen.kept.as_ref().is_some_and(is_kept)
+            let is_copied = |copy: &AnswerCopy| copy.has_all() && copy.get(&key).is_some();
+            seen.digest.complete && seen.copy.as_ref().is_some_and(is_copied)
         };
-        let reads: Vec<Witness> = reads.filter(has_kept).cloned().collect();
+        let reads: Vec<Witness> = reads.filter(has_copied).cloned().collect();
         (!reads.is_empty()).then_some(Self { key, reads })
     }
 
@@ -44,7 +44,7 @@ impl AsRead {
     pub(crate) fn demanded(mut self) -> Option<Demanded> {
         let mut conditions = Vec::new();
         self.reads.retain(|read| {
-            let some = read.state().kept.as_ref().and_then(|kept| kept.conditions(&self.key));
+            let some = read.state().copy.as_ref().and_then(|copy| copy.conditions(&self.key));
             let Some(some) = some else { return false };
             for condition in some {
                 // Several reads may have read the same fields.
@@ -59,7 +59,7 @@ impl AsRead {
 
     /// The fields that were read, `_id` among them.
     pub(crate) fn fields(&self) -> HashSet<String> {
-        let of = |read: &Witness| read.state().kept.as_ref().map_or_else(Vec::new, |kept| kept.fields().to_vec());
+        let of = |read: &Witness| read.state().copy.as_ref().map_or_else(Vec::new, |copy| copy.fields().to_vec());
         self.reads.iter().flat_map(of).collect()
     }
 
@@ -68,9 +68,9 @@ impl AsRead {
     pub(crate) fn is_same(&self, shown: &RawDocument) -> bool {
         self.reads.iter().all(|read| {
             let seen = read.state();
-            let Some(kept) = &seen.kept else { return false };
-            let picked = document::picked(shown, |name| kept.fields().iter().any(|field| field == name));
-            picked.is_ok_and(|picked| kept.get(&self.key) == Some(&picked))
+            let Some(copy) = &seen.copy else { return false };
+            let picked = document::picked(shown, |name| copy.fields().iter().any(|field| field == name));
+            picked.is_ok_and(|picked| copy.get(&self.key) == Some(&picked))
         })
     }
 
@@ -81,8 +81,8 @@ impl AsRead {
     /// The transaction has locked the document, and it was as it was read.
     pub(in crate::coordinator) fn note_locked(&self) {
         for read in &self.reads {
-            if let Some(kept) = &mut read.state().kept {
-                kept.note_locked(&self.key);
+            if let Some(copy) = &mut read.state().copy {
+                copy.note_locked(&self.key);
             }
         }
     }
@@ -95,13 +95,13 @@ mod tests {
     use super::*;
     use crate::coordinator::request::query::Query;
 
-    fn kept(filter: Document, projection: Document) -> Option<KeptAnswer> {
-        KeptAnswer::of(&Query { filter, projection: Some(projection), ..Query::default() })
+    fn copy(filter: Document, projection: Document) -> Option<AnswerCopy> {
+        AnswerCopy::of(&Query { filter, projection: Some(projection), ..Query::default() })
     }
 
     /// The witness of an answer of these documents.
     fn witness(filter: Document, documents: &[Document], is_over: bool) -> Witness {
-        let witness = Witness::default().keeping(kept(filter, doc! {"a": 1}));
+        let witness = Witness::default().with_copy(copy(filter, doc! {"a": 1}));
         documents.iter().for_each(|document| witness.saw(&RawDocumentBuf::try_from(document).unwrap()));
         if is_over {
             witness.ended();

@@ -5,11 +5,11 @@
 //! | file | content |
 //! | --- | --- |
 //! | [`witness`] | what is remembered of an answer |
-//! | [`kept`], [`as_read`] | documents as they were read, for a later lock of one |
+//! | [`answer_copy`], [`as_read`] | documents as they were read, for a later lock of one |
 //! | [`seen_keys`] | where documents are that were read by other keys than their `_id`s |
 
+pub(crate) mod answer_copy;
 pub(crate) mod as_read;
-pub(crate) mod kept;
 pub(crate) mod seen_keys;
 pub(crate) mod witness;
 
@@ -19,8 +19,8 @@ use bson::{Bson, Document};
 use sd2v::filter::pinned_ids;
 
 use self::{
+    answer_copy::{AnswerCopy, MOST_ANSWERS},
     as_read::AsRead,
-    kept::{KeptAnswer, MOST_ANSWERS},
     witness::{Digest, Witness},
 };
 use super::request::own_key::OwnKey;
@@ -116,8 +116,8 @@ pub(crate) struct ReadSet {
     points: HashMap<Namespace, HashMap<OwnKey, Point>>,
     count: usize,
     entries: Vec<Entry>,
-    /// Entries that keep documents, [`MOST_ANSWERS`] at most.
-    kept: Vec<(Namespace, Witness)>,
+    /// Entries with a copy of their answer, [`MOST_ANSWERS`] at most.
+    copied: Vec<(Namespace, Witness)>,
     changes: u64,
 }
 
@@ -192,27 +192,27 @@ impl ReadSet {
     pub(crate) fn note(&mut self, entry: Entry, limit: usize) -> Result<()> {
         self.check_room(limit)?;
         self.changes += 1;
-        if entry.witness.keeps() {
-            self.kept.retain(|(_, witness)| witness.keeps());
-            self.kept.push((entry.ns.clone(), entry.witness.clone()));
+        if entry.witness.has_copy() {
+            self.copied.retain(|(_, witness)| witness.has_copy());
+            self.copied.push((entry.ns.clone(), entry.witness.clone()));
         }
         self.entries.push(entry);
         Ok(())
     }
 
-    /// For the documents of the answer to this query, if they are to be kept.
-    pub(crate) fn keeping(&self, query: &Query) -> Option<KeptAnswer> {
-        // Answers that became too much keep nothing any more.
-        let keeping = self.kept.iter().filter(|(_, witness)| witness.keeps()).count();
-        if keeping < MOST_ANSWERS { KeptAnswer::of(query) } else { None }
+    /// Place for a copy of the answer to this query, if it is to be kept.
+    pub(crate) fn answer_copy(&self, query: &Query) -> Option<AnswerCopy> {
+        // Of answers that became too much there is no copy any more.
+        let copies = self.copied.iter().filter(|(_, witness)| witness.has_copy()).count();
+        if copies < MOST_ANSWERS { AnswerCopy::of(query) } else { None }
     }
 
     /// Content of the document with this `_id` as it was read, where that is kept.
     pub(crate) fn as_read(&self, ns: &Namespace, id: &Bson) -> Option<AsRead> {
-        if self.kept.is_empty() {
+        if self.copied.is_empty() {
             return None;
         }
-        let of_it = self.kept.iter().filter(|(of, _)| of == ns);
+        let of_it = self.copied.iter().filter(|(of, _)| of == ns);
         AsRead::of(id, of_it.map(|(_, witness)| witness))
     }
 
@@ -232,7 +232,7 @@ impl ReadSet {
         }
         let is_settled = |witness: &Witness| settled.iter().any(|read| read.is(witness));
         self.entries.retain(|entry| !is_settled(&entry.witness));
-        self.kept.retain(|(_, witness)| !is_settled(witness));
+        self.copied.retain(|(_, witness)| !is_settled(witness));
         self.changes += 1;
     }
 
@@ -267,7 +267,7 @@ impl ReadSet {
     pub(crate) fn forget_since(&mut self, mark: usize) {
         self.entries.truncate(mark);
         let entries = &self.entries;
-        self.kept.retain(|(_, witness)| entries.iter().any(|entry| witness.is(&entry.witness)));
+        self.copied.retain(|(_, witness)| entries.iter().any(|entry| witness.is(&entry.witness)));
         self.changes += 1;
     }
 }

@@ -9,7 +9,7 @@ use std::{
 
 use bson::{Bson, RawDocument, RawDocumentBuf, doc, rawdoc};
 
-use super::kept::KeptAnswer;
+use super::answer_copy::AnswerCopy;
 use crate::{coordinator::request::own_key::OwnKey, error::Result};
 
 /// The digest of an answer: the documents in it, whatever their order.
@@ -65,7 +65,7 @@ pub(super) struct Seen {
     /// Documents that were seen, as long as they may be the only ones.
     documents: HashSet<OwnKey>,
     /// The documents themselves, where the lock of one can demand that it is as it was read.
-    pub(super) kept: Option<KeptAnswer>,
+    pub(super) copy: Option<AnswerCopy>,
 }
 
 /// Keys of documents that are noted one by one.
@@ -83,9 +83,9 @@ impl Witness {
         Self(Arc::new(Mutex::new(Seen { keys, ..Seen::default() })))
     }
 
-    /// The same, which keeps the documents that it sees.
-    pub(crate) fn keeping(self, kept: Option<KeptAnswer>) -> Self {
-        self.state().kept = kept;
+    /// The same, which copies the documents that it sees.
+    pub(crate) fn with_copy(self, copy: Option<AnswerCopy>) -> Self {
+        self.state().copy = copy;
         self
     }
 
@@ -102,8 +102,8 @@ impl Witness {
     pub(crate) fn saw(&self, document: &RawDocument) {
         let mut seen = self.state();
         seen.digest.add(document);
-        if let Some(kept) = seen.kept.take() {
-            seen.kept = kept.with(document);
+        if let Some(copy) = seen.copy.take() {
+            seen.copy = copy.with(document);
         }
         if seen.keys > 0 {
             let id = document.get("_id").ok().flatten().and_then(|id| Bson::try_from(id).ok());
@@ -125,12 +125,12 @@ impl Witness {
     /// Returns true if every document of the answer is locked, as it was read.
     pub(super) fn is_locked(&self) -> bool {
         let seen = self.state();
-        seen.digest.complete && seen.kept.as_ref().is_some_and(KeptAnswer::is_locked)
+        seen.digest.complete && seen.copy.as_ref().is_some_and(AnswerCopy::is_locked)
     }
 
-    /// Returns true if this witness keeps the documents of its answer.
-    pub(super) fn keeps(&self) -> bool {
-        self.state().kept.is_some()
+    /// Returns true if this witness has a copy of its answer.
+    pub(super) fn has_copy(&self) -> bool {
+        self.state().copy.is_some()
     }
 
     /// An answer that is still being read depends on its whole collection from now on, even if it

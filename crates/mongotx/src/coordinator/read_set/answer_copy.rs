@@ -1,5 +1,5 @@
-//! Documents of the answer to a query, kept together with the fields that it shows: a few small
-//! ones, of a query that names them by their `_id`s.
+//! Copy of the answer to a query, with the fields that it shows: a few small documents, of a query
+//! that names them by their `_id`s.
 
 use std::collections::{HashMap, HashSet};
 
@@ -13,12 +13,12 @@ const MOST_DOCUMENTS: usize = 64;
 const MOST_BYTES: usize = 16 * 1024;
 /// Limit of fields of one document.
 const MOST_FIELDS: usize = 16;
-/// Answers that one transaction keeps.
+/// Limit of answers that one transaction keeps copies of.
 pub(super) const MOST_ANSWERS: usize = 64;
 
-/// Documents of the answer to one query.
+/// Copy of the documents of the answer to one query.
 #[derive(Debug)]
-pub(crate) struct KeptAnswer {
+pub(crate) struct AnswerCopy {
     /// The fields that are shown, `_id` among them.
     fields: Vec<String>,
     /// The number of `_id`s in the query.
@@ -29,8 +29,8 @@ pub(crate) struct KeptAnswer {
     locked: HashSet<OwnKey>,
 }
 
-impl KeptAnswer {
-    /// Place for the answer to this query. `None`: documents of this query are not kept.
+impl AnswerCopy {
+    /// Place for the answer to this query. `None`: the answer to this query is not copied.
     pub(crate) fn of(query: &Query) -> Option<Self> {
         let terms = &query.terms;
         let is_plain =
@@ -116,14 +116,14 @@ mod tests {
 
     use super::*;
 
-    fn kept(filter: Document, projection: Document) -> Option<KeptAnswer> {
-        KeptAnswer::of(&Query { filter, projection: Some(projection), ..Query::default() })
+    fn copied(filter: Document, projection: Document) -> Option<AnswerCopy> {
+        AnswerCopy::of(&Query { filter, projection: Some(projection), ..Query::default() })
     }
 
     #[test]
-    fn queries_that_name_few_documents_and_fields_are_kept() {
+    fn answers_of_few_documents_and_fields_are_copied() {
         let both = || doc! {"_id": {"$in": [1, 2]}};
-        assert!(kept(both(), doc! {"a": 1, "_id": true}).is_some());
+        assert!(copied(both(), doc! {"a": 1, "_id": true}).is_some());
         let ids: Vec<i32> = (0..=MOST_DOCUMENTS as i32).collect();
         let names: Document = (0..=MOST_FIELDS).map(|name| (format!("f{name}"), Bson::Int32(1))).collect();
         for (filter, projection) in [
@@ -139,14 +139,14 @@ mod tests {
             (doc! {"_id": 1.5}, doc! {"a": 1}),
             (doc! {"_id": {"$in": []}}, doc! {"a": 1}),
         ] {
-            assert!(kept(filter.clone(), projection.clone()).is_none(), "{filter} {projection}");
+            assert!(copied(filter.clone(), projection.clone()).is_none(), "{filter} {projection}");
         }
         let query =
             |limit, skip| Query { filter: both(), projection: Some(doc! {"a": 1}), limit, skip, ..Query::default() };
-        assert!(KeptAnswer::of(&query(2, 0)).is_some());
-        assert!(KeptAnswer::of(&query(1, 0)).is_none() && KeptAnswer::of(&query(0, 1)).is_none());
+        assert!(AnswerCopy::of(&query(2, 0)).is_some());
+        assert!(AnswerCopy::of(&query(1, 0)).is_none() && AnswerCopy::of(&query(0, 1)).is_none());
         let mut hinted = query(0, 0);
         hinted.terms.hint = Some("a_1".into());
-        assert!(KeptAnswer::of(&hinted).is_none());
+        assert!(AnswerCopy::of(&hinted).is_none());
     }
 }

@@ -17,8 +17,9 @@ use crate::{coordinator::stamps::moment::Moment, options::Namespace};
 /// its group another look-up.
 const GROUPS: usize = 256;
 
+/// What this client has last looked up of each collection.
 #[derive(Default)]
-pub(super) struct KnownCollections {
+pub(super) struct CollectionCache {
     state: Mutex<State>,
     groups: RandomState,
 }
@@ -42,12 +43,12 @@ impl Default for State {
 
 /// A look-up that is under way.
 #[derive(Clone, Copy)]
-pub(super) struct Begun {
+pub(super) struct PendingLookUp {
     at: Moment,
     forgotten: u64,
 }
 
-impl KnownCollections {
+impl CollectionCache {
     fn state(&self) -> MutexGuard<'_, State> {
         // Each of the three is whole whenever something could panic.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -57,7 +58,7 @@ impl KnownCollections {
         usize::try_from(self.groups.hash_one(ns) % GROUPS as u64).unwrap_or(0)
     }
 
-    /// If it was looked up a moment ago.
+    /// The result of the last look-up, if that was a moment ago.
     pub(super) fn get(&self, ns: &Namespace) -> Option<Arc<Collection>> {
         let state = self.state();
         let (asked, found) = state.fresh.get(ns)?;
@@ -74,8 +75,8 @@ impl KnownCollections {
     }
 
     /// Notes that a look-up is about to be sent.
-    pub(super) fn begin(&self, ns: &Namespace) -> Begun {
-        Begun { at: Moment::now(), forgotten: self.state().forgotten[self.group(ns)] }
+    pub(super) fn begin(&self, ns: &Namespace) -> PendingLookUp {
+        PendingLookUp { at: Moment::now(), forgotten: self.state().forgotten[self.group(ns)] }
     }
 
     /// Takes the server's answer. `None` if the collection was forgotten meanwhile: the answer may
@@ -83,7 +84,7 @@ impl KnownCollections {
     pub(super) fn learn(
         &self,
         ns: &Namespace,
-        begun: Begun,
+        begun: PendingLookUp,
         is_there: bool,
         found: Collection,
     ) -> Option<Arc<Collection>> {
@@ -134,55 +135,55 @@ impl KnownCollections {
 mod tests {
     use super::*;
 
-    fn learn(known: &KnownCollections, ns: &Namespace) -> Arc<Collection> {
-        known.learn(ns, known.begin(ns), true, Collection::default()).unwrap()
+    fn learn(cache: &CollectionCache, ns: &Namespace) -> Arc<Collection> {
+        cache.learn(ns, cache.begin(ns), true, Collection::default()).unwrap()
     }
 
     #[test]
     fn an_answer_from_before_it_was_forgotten_is_not_learned() {
-        let (known, ns) = (KnownCollections::default(), Namespace::new("db", "c"));
-        let begun = known.begin(&ns);
-        known.forget(&ns);
-        assert!(known.learn(&ns, begun, true, Collection::default()).is_none());
-        let begun = known.begin(&ns);
-        known.forget_database("db");
-        assert!(known.learn(&ns, begun, true, Collection::default()).is_none());
-        assert!(known.get(&ns).is_none());
-        learn(&known, &ns);
-        assert!(known.get(&ns).is_some());
+        let (cache, ns) = (CollectionCache::default(), Namespace::new("db", "c"));
+        let begun = cache.begin(&ns);
+        cache.forget(&ns);
+        assert!(cache.learn(&ns, begun, true, Collection::default()).is_none());
+        let begun = cache.begin(&ns);
+        cache.forget_database("db");
+        assert!(cache.learn(&ns, begun, true, Collection::default()).is_none());
+        assert!(cache.get(&ns).is_none());
+        learn(&cache, &ns);
+        assert!(cache.get(&ns).is_some());
     }
 
     #[test]
     fn what_is_outdated_does_not_count_and_what_was_asked_later_does() {
-        let (known, ns) = (KnownCollections::default(), Namespace::new("db", "c"));
-        let begun = known.begin(&ns);
+        let (cache, ns) = (CollectionCache::default(), Namespace::new("db", "c"));
+        let begun = cache.begin(&ns);
         let outdated = Moment::now();
-        known.learn(&ns, begun, true, Collection::default()).unwrap();
-        assert!(known.get(&ns).is_some());
-        known.outdate(outdated);
-        assert!(known.get(&ns).is_none(), "it was answered later, and asked earlier");
-        let later = learn(&known, &ns);
-        known.outdate(begun.at);
+        cache.learn(&ns, begun, true, Collection::default()).unwrap();
+        assert!(cache.get(&ns).is_some());
+        cache.outdate(outdated);
+        assert!(cache.get(&ns).is_none(), "it was answered later, and asked earlier");
+        let later = learn(&cache, &ns);
+        cache.outdate(begun.at);
         let is_later = |found: Option<Arc<Collection>>| found.is_some_and(|found| Arc::ptr_eq(&found, &later));
-        assert!(is_later(known.get(&ns)), "nothing that is later is outdated by what was earlier");
-        known.learn(&ns, begun, true, Collection::default()).unwrap();
-        assert!(is_later(known.get(&ns)), "an answer that took longer to come is older");
+        assert!(is_later(cache.get(&ns)), "nothing that is later is outdated by what was earlier");
+        cache.learn(&ns, begun, true, Collection::default()).unwrap();
+        assert!(is_later(cache.get(&ns)), "an answer that took longer to come is older");
     }
 
     #[test]
     fn whoever_holds_what_was_forgotten_before_is_waited_for_too() {
-        let (known, ns) = (KnownCollections::default(), Namespace::new("db", "c"));
-        let first = learn(&known, &ns);
-        known.forget(&ns);
-        let second = learn(&known, &ns);
-        assert_eq!(known.forget(&ns).len(), 2);
+        let (cache, ns) = (CollectionCache::default(), Namespace::new("db", "c"));
+        let first = learn(&cache, &ns);
+        cache.forget(&ns);
+        let second = learn(&cache, &ns);
+        assert_eq!(cache.forget(&ns).len(), 2);
         drop(first);
-        assert_eq!(known.forget(&ns).len(), 1);
+        assert_eq!(cache.forget(&ns).len(), 1);
         drop(second);
-        assert!(known.forget(&ns).is_empty());
-        let missing = known.learn(&ns, known.begin(&ns), false, Collection::default());
-        assert!(known.get(&ns).is_none());
-        assert_eq!(known.forget(&ns).len(), 1);
+        assert!(cache.forget(&ns).is_empty());
+        let missing = cache.learn(&ns, cache.begin(&ns), false, Collection::default());
+        assert!(cache.get(&ns).is_none());
+        assert_eq!(cache.forget(&ns).len(), 1);
         drop(missing);
     }
 }
