@@ -18,7 +18,7 @@ use sd2v::{
 use crate::{
     coordinator::{
         Core,
-        finishing::patience::Patience,
+        finishing::lock_wait::LockWait,
         request::{address::Address, query, terms::Terms},
         stored::lock_fields::locks_only,
     },
@@ -27,7 +27,7 @@ use crate::{
 };
 
 /// Attempts without waiting in between. Those between which a rival is waited for are limited by
-/// patience alone.
+/// [`LockWait`] alone.
 const ATTEMPTS: usize = 64;
 
 /// Result of looking for locks between a write outside transactions and the documents that it could
@@ -56,7 +56,7 @@ async fn clear_the_way(
     filter: &Document,
     terms: &Terms,
     upsert: bool,
-    patience: &mut Patience,
+    lock_wait: &mut LockWait,
 ) -> Result<Obstacle> {
     let pinned = query::pinned_id(core, ns, filter, terms).await?;
     let key = core.catalog.shard_key(ns).await?;
@@ -88,7 +88,7 @@ async fn clear_the_way(
     if !in_the_way {
         return Ok(Obstacle::None);
     }
-    patience.wait_for(&core.server, ns, &at.id, rival).await?;
+    lock_wait.wait_for(&core.server, ns, &at.id, rival).await?;
     Ok(Obstacle::Waited)
 }
 
@@ -126,14 +126,14 @@ pub(crate) struct Attempts<'a> {
     filter: &'a Document,
     terms: &'a Terms,
     upsert: bool,
-    patience: Patience,
+    lock_wait: LockWait,
     left: usize,
 }
 
 impl<'a> Attempts<'a> {
     pub(crate) fn new(core: &'a Core, ns: &'a Namespace, filter: &'a Document, terms: &'a Terms) -> Self {
-        let patience = Patience::new(core.options.write_wait);
-        Self { core, ns, filter, terms, upsert: false, patience, left: ATTEMPTS }
+        let lock_wait = LockWait::new(core.options.write_wait);
+        Self { core, ns, filter, terms, upsert: false, lock_wait, left: ATTEMPTS }
     }
 
     /// The write is an upsert of the `_id` in its filter.
@@ -144,13 +144,13 @@ impl<'a> Attempts<'a> {
     /// Called after an attempt that matched nothing. Returns true if there is reason for another;
     /// false: no document matches.
     pub(crate) async fn again(&mut self) -> Result<bool> {
-        let Self { core, ns, filter, terms, upsert, patience, left } = self;
+        let Self { core, ns, filter, terms, upsert, lock_wait, left } = self;
         if *left == 0 {
             let message =
                 format!("documents of {ns} changed hands {ATTEMPTS} times while one of them was to be written");
             return Err(Error::new(ErrorKind::Conflict, message));
         }
-        let obstacle = clear_the_way(core, ns, filter, terms, *upsert, patience).await?;
+        let obstacle = clear_the_way(core, ns, filter, terms, *upsert, lock_wait).await?;
         refuse_watched(core, ns).await?;
         match obstacle {
             Obstacle::None => return Ok(false),

@@ -13,7 +13,7 @@ use crate::{
     coordinator::{
         Core,
         catalog::{MAX_COLLECTIONS, NO_SUCH_COLLECTION, is_scratch},
-        finishing::patience::Patience,
+        finishing::lock_wait::LockWait,
     },
     error::{Error, Result},
     options::Namespace,
@@ -25,7 +25,7 @@ pub(crate) async fn drop_collection(core: &Arc<Core>, ns: &Namespace) -> Result<
         return Err(Error::unsupported(format!("{ns} cannot be dropped: {reason}")));
     }
     if core.catalog.look_up(ns).await?.unlockable.is_none() {
-        core.schema.until_unlocked(ns, "dropped", &mut Patience::new(core.options.write_wait)).await?;
+        core.schema.until_unlocked(ns, "dropped", &mut LockWait::new(core.options.write_wait)).await?;
     }
     let event = core.catalog.dropped_event(ns).await?;
     // Until the catalog has forgotten what it knew, reads may rest on it.
@@ -50,14 +50,14 @@ pub(crate) async fn drop_database(core: &Arc<Core>, db: &str) -> Result<()> {
         let message = format!("the database {db:?} cannot be dropped: it holds the records of all clients");
         return Err(Error::unsupported(message));
     }
-    let mut patience = Patience::new(core.options.write_wait);
+    let mut lock_wait = LockWait::new(core.options.write_wait);
     let mut events = Vec::new();
     let list = doc! {"listCollections": 1, "nameOnly": true, "filter": {"type": "collection"}, "cursor": {}};
     for info in core.server.collect(db, list, MAX_COLLECTIONS).await? {
         let name = info.get_str("name").unwrap_or_default();
         let ns = Namespace::new(db, name);
         if !is_scratch(name) && core.catalog.look_up(&ns).await?.unlockable.is_none() {
-            core.schema.until_unlocked(&ns, "dropped", &mut patience).await?;
+            core.schema.until_unlocked(&ns, "dropped", &mut lock_wait).await?;
             events.extend(core.catalog.dropped_event(&ns).await?);
         }
     }

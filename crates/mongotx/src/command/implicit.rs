@@ -11,7 +11,7 @@ use std::{
 
 use crate::{
     coordinator::{
-        Core, finishing::patience::Patience, lifecycle::abandon, stamps::quiet::Attempts, transaction::Transaction,
+        Core, finishing::lock_wait::LockWait, lifecycle::abandon, stamps::quiet::Attempts, transaction::Transaction,
     },
     error::{ErrorKind, Result},
     options::{Isolation, TransactionOptions},
@@ -40,7 +40,7 @@ pub(crate) struct Call<'a> {
     open: Option<Transaction>,
     wait: Duration,
     until: Instant,
-    patience: Patience,
+    lock_wait: LockWait,
 }
 
 impl<'a> Call<'a> {
@@ -54,7 +54,7 @@ impl<'a> Call<'a> {
     }
 
     fn within(core: &'a Arc<Core>, wait: Duration) -> Self {
-        Self { core, open: None, wait, until: Instant::now() + wait, patience: Patience::new(wait) }
+        Self { core, open: None, wait, until: Instant::now() + wait, lock_wait: LockWait::new(wait) }
     }
 
     /// A transaction for the next attempt. It waits for a rival for a part of the time only,
@@ -93,7 +93,7 @@ impl<'a> Call<'a> {
             return Err(error);
         }
         self.core.server.counters.add(&self.core.server.counters.retries, 1);
-        self.patience.breathe().await;
+        self.lock_wait.pause().await;
         Ok(None)
     }
 }

@@ -26,7 +26,7 @@ use super::{
 use crate::{
     coordinator::{
         Core,
-        finishing::patience::Patience,
+        finishing::lock_wait::LockWait,
         locking::unique::{Before, Placed},
         request::{address::Address, fields::Fields},
         server::WriteAnswer,
@@ -88,13 +88,13 @@ pub(crate) async fn one_directly(core: &Arc<Core>, ns: &Namespace, document: Doc
     let (id, document) = with_id(document);
     let key = core.catalog.shard_key(ns).await?;
     let at = Address::of(&document, &key)?;
-    let mut patience = Patience::new(core.options.write_wait);
+    let mut lock_wait = LockWait::new(core.options.write_wait);
     for _ in 0..ATTEMPTS {
         let command = doc! {"insert": &ns.coll, "documents": [document.clone()]};
         let answer = core.server.write_directly(&ns.db, command).await?;
         match answer.ok() {
             Err(error) if error.is_duplicate_id() => {
-                if !way_is_free(core, ns, &at, None, &mut patience).await? {
+                if !way_is_free(core, ns, &at, None, &mut lock_wait).await? {
                     return Err(error);
                 }
                 refuse_watched(core, ns).await?;
@@ -118,7 +118,7 @@ pub(crate) async fn one(core: &Core, tx: &mut Transaction, ns: &Namespace, docum
     let stored = pending_insert(me, &document, &key)?;
     let owned = tx.may_hold(ns, &at.id);
     tx.hold(&core.options, ns, slice::from_ref(&at), Hold::Insert)?;
-    let mut patience = Patience::new(tx.options.lock_wait);
+    let mut lock_wait = LockWait::new(tx.options.lock_wait);
     let new = NewDocument { at: &at, stored: &stored, document: &document };
     for _ in 0..ATTEMPTS {
         let placed = place(core, tx, ns, &collection.uniques, &new, me).await;
@@ -131,11 +131,11 @@ pub(crate) async fn one(core: &Core, tx: &mut Transaction, ns: &Namespace, docum
             Ok(put) => put,
             Err(error) if error.is_pending_duplicate() => {
                 let uniques = &collection.uniques;
-                Box::pin(core.uniqueness.meet_pending_duplicate(ns, uniques, error, me, &mut patience)).await?;
+                Box::pin(core.uniqueness.meet_pending_duplicate(ns, uniques, error, me, &mut lock_wait)).await?;
                 continue;
             }
             Err(error) if error.is_duplicate_id() => {
-                if !Box::pin(way_is_free(core, ns, &at, Some(me), &mut patience)).await? {
+                if !Box::pin(way_is_free(core, ns, &at, Some(me), &mut lock_wait)).await? {
                     return Err(error);
                 }
                 continue;
@@ -145,7 +145,7 @@ pub(crate) async fn one(core: &Core, tx: &mut Transaction, ns: &Namespace, docum
         let uniques = &collection.uniques;
         let placed = Placed { ns, at: &at, uniques, before: &before, inserted: Some(&document) };
         if !is_compared && !uniques.is_empty() {
-            Box::pin(core.uniqueness.check_placed(tx, &placed, me, &mut patience)).await?;
+            Box::pin(core.uniqueness.check_placed(tx, &placed, me, &mut lock_wait)).await?;
         }
         if matches!(before, Before::Removed) {
             tx.note_locked(ns, slice::from_ref(&at), false);
@@ -271,7 +271,7 @@ async fn way_is_free(
     ns: &Namespace,
     at: &Address,
     me: Option<TxId>,
-    patience: &mut Patience,
+    lock_wait: &mut LockWait,
 ) -> Result<bool> {
     let Some((at, lock)) = holder_of(core, ns, at).await? else { return Ok(true) };
     let Some(writer) = lock.writer.filter(|writer| Some(*writer) != me) else { return Ok(false) };
@@ -280,7 +280,7 @@ async fn way_is_free(
         // The rival only changes the document, which exists whether or not the rival commits.
         Some(_) if !lock.insert && !lock.remove => Ok(false),
         Some(_) => {
-            patience.wait_for(&core.server, ns, &at.id, writer).await?;
+            lock_wait.wait_for(&core.server, ns, &at.id, writer).await?;
             Ok(true)
         }
     }
@@ -440,11 +440,11 @@ impl Batch {
         };
         own(tx, &placed[..from]);
         let key = core.catalog.shard_key(ns).await?;
-        let mut patience = Patience::new(tx.options.lock_wait);
+        let mut lock_wait = LockWait::new(tx.options.lock_wait);
         for (place, (index, document)) in placed.iter().enumerate().skip(from) {
             let at = &Address::of(document, &key)?;
             let one = Placed { ns, at, uniques, before: &Before::Absent, inserted: Some(document) };
-            if let Err(error) = core.uniqueness.check_placed(tx, &one, me, &mut patience).await {
+            if let Err(error) = core.uniqueness.check_placed(tx, &one, me, &mut lock_wait).await {
                 let behind = addresses(&placed[place + 1..], &key)?;
                 if !self.note(*index, error)? {
                     core.server.take_back_inserts(tx, ns, &behind).await?;

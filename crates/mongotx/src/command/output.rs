@@ -19,7 +19,7 @@ use super::{insert, plan::Plan, update, write_commands::UpdateCommand};
 use crate::{
     coordinator::{
         Core,
-        finishing::patience::Patience,
+        finishing::lock_wait::LockWait,
         request::{pipeline::AggregateCommand, terms::Terms},
     },
     document,
@@ -61,7 +61,7 @@ async fn out(
         return Err(Error::unsupported(message));
     }
     let mut plan = Plan::of(core, None, ns, before).await?;
-    core.schema.until_unlocked(target, "replaced", &mut Patience::new(core.options.write_wait)).await?;
+    core.schema.until_unlocked(target, "replaced", &mut LockWait::new(core.options.write_wait)).await?;
     let process = core.server.nodes.process();
     plan.settle(core).await?;
     core.server.at(Step::BeforeSettledQuery).await;

@@ -28,7 +28,7 @@ use crate::{
     coordinator::{
         Core,
         catalog::{NO_SUCH_COLLECTION, drop_stored},
-        finishing::patience::Patience,
+        finishing::lock_wait::LockWait,
     },
     error::{Error, ErrorKind, Result},
     options::Namespace,
@@ -88,10 +88,10 @@ impl Rename {
     async fn carry_out(self) -> Result<()> {
         let lockable = self.lockable().await?;
         let limit = self.core.options.write_wait;
-        let mut patience = Patience::new(limit);
+        let mut lock_wait = LockWait::new(limit);
         loop {
             for ns in &lockable {
-                self.core.schema.until_unlocked(ns, "renamed", &mut patience).await?;
+                self.core.schema.until_unlocked(ns, "renamed", &mut lock_wait).await?;
             }
             let indexes = freeze(ObjectId::new());
             self.core.server.at(Step::BeforeFreeze).await;
@@ -103,14 +103,14 @@ impl Rename {
                     return Err(error);
                 }
             }
-            if std::time::Instant::now() >= patience.deadline() {
+            if std::time::Instant::now() >= lock_wait.deadline() {
                 let message = format!(
                     "{} cannot be renamed: its documents were locked again and again for longer than the {limit:?} this call waits",
                     self.from
                 );
                 return Err(Error::new(ErrorKind::Conflict, message));
             }
-            patience.breathe().await;
+            lock_wait.pause().await;
         }
     }
 

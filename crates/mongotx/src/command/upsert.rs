@@ -13,7 +13,7 @@ use super::{insert, write_commands::UpdateCommand};
 use crate::{
     coordinator::{
         Core,
-        finishing::patience::Patience,
+        finishing::lock_wait::LockWait,
         locking::{
             change::Change,
             target::Target,
@@ -50,7 +50,7 @@ pub(crate) async fn insert_upserted(
     let collection = core.catalog.admit_writes(ns, me).await?;
     let at = Address::new(id.unwrap_or_else(|| ObjectId::new().into()), demanded);
     let upsert = Upsert { core, ns, command, at: &at, me };
-    let mut patience = Patience::new(tx.options.lock_wait);
+    let mut lock_wait = LockWait::new(tx.options.lock_wait);
     for _ in 0..ATTEMPTS {
         match upsert.place(tx).await {
             Ok(false) => return Ok(at),
@@ -58,14 +58,14 @@ pub(crate) async fn insert_upserted(
                 let uniques = &collection.uniques;
                 let placed = Placed { ns, at: &at, uniques, before: &Before::Absent, inserted: None };
                 if collection.has_words() {
-                    core.locking.refuse_words(tx, &placed, &collection, me, &mut patience).await?;
+                    core.locking.refuse_words(tx, &placed, &collection, me, &mut lock_wait).await?;
                 }
-                core.uniqueness.check_placed(tx, &placed, me, &mut patience).await?;
+                core.uniqueness.check_placed(tx, &placed, me, &mut lock_wait).await?;
                 tx.note_own(ns, [&at.id]);
                 return Ok(at);
             }
             Err(error) if error.is_pending_duplicate() => {
-                core.uniqueness.meet_pending_duplicate(ns, &collection.uniques, error, me, &mut patience).await?;
+                core.uniqueness.meet_pending_duplicate(ns, &collection.uniques, error, me, &mut lock_wait).await?;
             }
             Err(error) => return Err(error),
         }

@@ -45,7 +45,7 @@ use super::{
 use crate::{
     coordinator::{
         Core,
-        finishing::{holders::Holder, patience::Patience},
+        finishing::{holders::Holder, lock_wait::LockWait},
         read_set::{Entry, Point, Read, changed, witness::Digest},
         request::{fields::Fields, own_key::OwnKey, terms::Terms},
         server::live::Leading,
@@ -227,7 +227,7 @@ impl<'c> Validation<'c> {
         let needs_looks = may_be_stale || tx.is_in_quiet();
         let (one_moment, stamps) = (tx.reads_one_moment() && !needs_looks, tx.stamps_of_reads());
         let mut since = if one_moment { None } else { self.since_begin(tx).await };
-        let mut patience = Patience::new(tx.options.lock_wait.max(SHORTEST_WAIT));
+        let mut lock_wait = LockWait::new(tx.options.lock_wait.max(SHORTEST_WAIT));
         let mut look: Option<FirstLook> = None;
         let (mut left, mut disturbed) = (ROUNDS, 0);
         while left > 0 {
@@ -241,7 +241,7 @@ impl<'c> Validation<'c> {
             let Again { rivals, look: behind } = self.read_again(tx, parts, looks).await?;
             let may_pass_by = first.is_some() && tx.is_in_quiet();
             if !rivals.is_empty() && !may_pass_by {
-                self.wait_or_give_way(tx, &rivals, &mut patience).await?;
+                self.wait_or_give_way(tx, &rivals, &mut lock_wait).await?;
                 continue;
             }
             if one_moment {
@@ -264,7 +264,7 @@ impl<'c> Validation<'c> {
             }
             look = Some(self.core.looks.as_first(later, tx));
             if is_one_moment {
-                self.wait_or_give_way(tx, &rivals, &mut patience).await?;
+                self.wait_or_give_way(tx, &rivals, &mut lock_wait).await?;
                 continue;
             }
             (left, disturbed) = (left - 1, disturbed + 1);
@@ -304,18 +304,18 @@ impl<'c> Validation<'c> {
         covered
     }
 
-    async fn wait_or_give_way(&self, tx: &mut Transaction, rivals: &Rivals, patience: &mut Patience) -> Result<()> {
+    async fn wait_or_give_way(&self, tx: &mut Transaction, rivals: &Rivals, lock_wait: &mut LockWait) -> Result<()> {
         // They may be some of those that the quiet keeps from deciding.
         self.core.quiet.end_quiet(tx).await;
         let Some(rival) = rivals.first().copied() else { return Ok(()) };
         let may_wait = tx.id().is_none_or(|me| me < rival);
-        if !may_wait || std::time::Instant::now() >= patience.deadline() {
+        if !may_wait || std::time::Instant::now() >= lock_wait.deadline() {
             let message = format!("the transaction {rival} holds what this one has read, and is not decided");
             return Err(Error::new(ErrorKind::Conflict, message));
         }
         let counters = &self.core.server.counters;
         counters.add(&counters.waits, 1);
-        patience.breathe().await;
+        lock_wait.pause().await;
         Ok(())
     }
 

@@ -4,7 +4,7 @@
 //!
 //! This knowledge is no more than a short cut: the server's documents decide who holds a lock. A
 //! document that is unknown here may be locked, and one that is known may be free (another client
-//! has rolled its holder back): then the wait ends with the caller's patience, as it would in front
+//! has rolled its holder back): then the wait ends at the caller's limit, as it would in front
 //! of the server. This table decides only that a transaction waits, or gets a conflict.
 //!
 //! [`table`] is what is known, [`claim`] the wait for a turn; here is what a transaction keeps of
@@ -58,9 +58,9 @@ pub(crate) struct Siblings {
 /// All that one transaction holds here. When the last copy is dropped, it is free for others: a
 /// transaction keeps one, and its job after it.
 #[derive(Clone)]
-pub(crate) struct Claims(Arc<Kept>);
+pub(crate) struct Claims(Arc<ClaimedKeys>);
 
-struct Kept {
+struct ClaimedKeys {
     siblings: Arc<Siblings>,
     owner: Arc<Owner>,
     keys: Mutex<Vec<Key>>,
@@ -92,7 +92,7 @@ impl Claims {
     pub(crate) fn new(siblings: &Arc<Siblings>, id: TxId) -> Self {
         let owner = Arc::new(Owner { id, ending: AtomicBool::new(false) });
         siblings.running.fetch_add(1, SeqCst);
-        Self(Arc::new(Kept { siblings: Arc::clone(siblings), owner, keys: Mutex::default() }))
+        Self(Arc::new(ClaimedKeys { siblings: Arc::clone(siblings), owner, keys: Mutex::default() }))
     }
 
     /// The transaction will be over within moments.
@@ -174,7 +174,7 @@ impl Claims {
     }
 }
 
-impl Kept {
+impl ClaimedKeys {
     fn keys(&self) -> MutexGuard<'_, Vec<Key>> {
         self.keys.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -191,7 +191,7 @@ impl Kept {
     }
 }
 
-impl Drop for Kept {
+impl Drop for ClaimedKeys {
     fn drop(&mut self) {
         self.end();
         let keys = std::mem::take(&mut *self.keys());

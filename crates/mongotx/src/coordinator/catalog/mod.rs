@@ -96,8 +96,8 @@ pub(crate) struct Catalog {
 /// A build of the index on pending documents.
 #[derive(Clone)]
 struct Build {
-    /// Queries that come later do not wait.
-    patience: Instant,
+    /// Time from which on no query waits for it any more.
+    deadline: Instant,
     is_over: watch::Receiver<bool>,
 }
 
@@ -278,7 +278,7 @@ impl Catalog {
             indexed.clear();
         }
         let (over, is_over) = watch::channel(false);
-        let build = Build { patience: Instant::now() + MOMENT, is_over };
+        let build = Build { deadline: Instant::now() + MOMENT, is_over };
         indexed.insert(ns.clone(), Some(build.clone()));
         let (server, ns, indexed) = (Arc::clone(&self.server), ns.clone(), Arc::clone(&self.indexed));
         self.runtime.spawn(async move {
@@ -291,9 +291,9 @@ impl Catalog {
 
 /// Waits until the build is over, or for a moment since it began.
 async fn until_over(build: Option<Build>) {
-    let Some(Build { patience, mut is_over }) = build else { return };
+    let Some(Build { deadline, mut is_over }) = build else { return };
     // An error: the build was stopped with its runtime.
-    let _ = tokio::time::timeout_at(patience, is_over.wait_for(|is_over| *is_over)).await;
+    let _ = tokio::time::timeout_at(deadline, is_over.wait_for(|is_over| *is_over)).await;
 }
 
 async fn index_pending(server: &Server, ns: &Namespace, indexed: &Mutex<HashMap<Namespace, Option<Build>>>) {

@@ -11,12 +11,12 @@
 //! | [`backlog`] | which transactions wait, and when their documents are due |
 //! | [`flights`] | the task that takes what is due, and what it does when the server refuses or is away |
 //! | [`commands`] | the commands that make documents clean |
-//! | [`work`], [`done`] | one transaction while it is being finished, and for a moment after it |
+//! | [`work`], [`recently_finished`] | one transaction while it is being finished, and for a moment after it |
 
 mod backlog;
 mod commands;
-mod done;
 mod flights;
+mod recently_finished;
 mod work;
 
 use std::{
@@ -45,7 +45,7 @@ use crate::{
 };
 
 /// Time that a caller waits until its documents are free.
-const PATIENCE: Duration = Duration::from_secs(5);
+const FINISH_WAIT: Duration = Duration::from_secs(5);
 /// Time that a reader waits for the finisher before it finishes a document itself.
 const MOMENT: Duration = Duration::from_millis(100);
 
@@ -79,7 +79,7 @@ pub(crate) struct Job {
 #[derive(Clone)]
 pub(crate) struct Finisher(Arc<Owned>);
 
-struct Owned(Arc<Desk>);
+struct Owned(Arc<FinisherState>);
 
 impl Drop for Owned {
     fn drop(&mut self) {
@@ -89,7 +89,7 @@ impl Drop for Owned {
 }
 
 /// State that the task and its flights share with the callers that hand jobs over.
-struct Desk {
+struct FinisherState {
     server: Arc<Server>,
     log: Arc<dyn TxLog>,
     backlog: Mutex<Backlog>,
@@ -107,20 +107,20 @@ impl Finisher {
     pub(crate) fn start(server: Arc<Server>, log: Arc<dyn TxLog>, delay: Duration) -> Self {
         let backlog = Mutex::new(Backlog::new(delay));
         let runtime = Handle::current();
-        let desk = Arc::new(Desk { server, log, backlog, runtime, wake: Notify::new(), done: Notify::new() });
-        desk.runtime.spawn(dispatch(Arc::clone(&desk)));
-        Self(Arc::new(Owned(desk)))
+        let state = Arc::new(FinisherState { server, log, backlog, runtime, wake: Notify::new(), done: Notify::new() });
+        state.runtime.spawn(dispatch(Arc::clone(&state)));
+        Self(Arc::new(Owned(state)))
     }
 
-    fn desk(&self) -> &Arc<Desk> {
+    fn state(&self) -> &Arc<FinisherState> {
         &self.0.0
     }
 
     /// Hands a job over. What may wait is bounded: commits ask for room before they are decided.
     pub(crate) fn hand_over(&self, job: Job) {
-        let desk = self.desk();
-        if desk.backlog().add(job, Instant::now()) {
-            desk.wake.notify_one();
+        let state = self.state();
+        if state.backlog().add(job, Instant::now()) {
+            state.wake.notify_one();
         }
     }
 
@@ -129,13 +129,13 @@ impl Finisher {
     /// # Errors
     /// [`ErrorKind::Unavailable`] after `limit`.
     pub(crate) async fn room(&self, documents: usize, limit: Duration) -> Result<()> {
-        let desk = self.desk();
+        let state = self.state();
         let has_room = |backlog: &Backlog| backlog.has_room(documents);
-        if has_room(&desk.backlog()) {
+        if has_room(&state.backlog()) {
             return Ok(());
         }
-        desk.ask(Backlog::ask_all);
-        match desk.until(limit, has_room).await {
+        state.ask(Backlog::ask_all);
+        match state.until(limit, has_room).await {
             true => Ok(()),
             false => {
                 let most = if documents < LARGE { MAX_WAITING } else { MAX_LARGE };
@@ -151,8 +151,8 @@ impl Finisher {
     /// `one_by_one`: a command per document. The job goes on when the caller's future is dropped.
     pub(crate) async fn run_now(&self, job: Job, one_by_one: bool) {
         let this = self.clone();
-        let work = self.desk().runtime.spawn(async move {
-            let Desk { server, log, .. } = &**this.desk();
+        let work = self.state().runtime.spawn(async move {
+            let FinisherState { server, log, .. } = &**this.state();
             let epoch = epoch_before(&**log, job.id.id()).await;
             let parts = if one_by_one { split(&job.held) } else { vec![job.held.clone()] };
             for held in &parts {
@@ -166,13 +166,13 @@ impl Finisher {
         });
         // The task does not panic; were it cancelled, rivals would repair. A server that answers
         // nothing keeps it waiting, not the caller.
-        let _ = tokio::time::timeout(PATIENCE, work).await;
+        let _ = tokio::time::timeout(FINISH_WAIT, work).await;
     }
 
     /// Finishes what is left, and waits until nothing is.
     pub(crate) async fn until_idle(&self, limit: Duration) -> bool {
-        self.desk().ask(Backlog::ask_all);
-        self.desk().until(limit, Backlog::is_idle).await
+        self.state().ask(Backlog::ask_all);
+        self.state().until(limit, Backlog::is_idle).await
     }
 
     /// Finishes what these transactions have left in a collection, of those that wait here to be
@@ -180,13 +180,13 @@ impl Finisher {
     /// there are not known to be clean. Documents that an earlier server process has made clean
     /// are not: the caller has met a lock, and a server that was killed brings locks back.
     pub(crate) async fn unfinished(&self, ns: &Namespace, mut ids: Vec<TxId>) -> Vec<TxId> {
-        let desk = self.desk();
-        let here = desk.backlog().ask_in(ns, &ids);
+        let state = self.state();
+        let here = state.backlog().ask_in(ns, &ids);
         if !here.is_empty() {
-            desk.wake.notify_one();
+            state.wake.notify_one();
             // A refused transaction is no longer open, and is not clean.
-            desk.until(MOMENT, |backlog| here.iter().all(|one| !backlog.is_left_in(ns, one.id))).await;
-            let (nodes, backlog) = (&desk.server.nodes, desk.backlog());
+            state.until(MOMENT, |backlog| here.iter().all(|one| !backlog.is_left_in(ns, one.id))).await;
+            let (nodes, backlog) = (&state.server.nodes, state.backlog());
             let process = nodes.process();
             // Of a server whose process is not known, only what was made clean since the caller
             // asked.
@@ -200,80 +200,80 @@ impl Finisher {
 
     /// Notes that a caller waits for the documents of this transaction, in case it is decided.
     pub(crate) fn ask(&self, id: TxId) {
-        self.desk().ask(|backlog| backlog.ask(id));
+        self.state().ask(|backlog| backlog.ask(id));
     }
 
     /// Finishes what is left in a collection, and waits for that a few answers of the server.
     pub(crate) async fn clear(&self, ns: &Namespace) {
-        let over = self.desk().backlog().ask_for(ns);
+        let over = self.state().backlog().ask_for(ns);
         self.until_over(over).await;
     }
 
     /// Makes the finisher finish what is left in a collection soon, without waiting for it.
     pub(crate) fn urge(&self, ns: &Namespace) {
-        self.desk().ask(|backlog| drop(backlog.ask_for(ns)));
+        self.state().ask(|backlog| drop(backlog.ask_for(ns)));
     }
 
     /// The same before a query that would probably meet what is left, and need it finished: one of
     /// the last has.
     pub(crate) async fn clear_before_query(&self, ns: &Namespace) {
-        let over = self.desk().backlog().ask_before_query(ns);
+        let over = self.state().backlog().ask_before_query(ns);
         self.until_over(over).await;
     }
 
     async fn until_over(&self, over: Option<Arc<AtomicBool>>) {
         let Some(over) = over else { return };
-        let desk = self.desk();
-        desk.wake.notify_one();
-        desk.until(MOMENT, |_| over.load(SeqCst)).await;
+        let state = self.state();
+        state.wake.notify_one();
+        state.until(MOMENT, |_| over.load(SeqCst)).await;
     }
 
     /// Returns true if a query of this collection could meet what this client has committed and not
     /// finished.
     pub(crate) fn has_left(&self, ns: &Namespace) -> bool {
-        self.desk().backlog().has_left(ns)
+        self.state().backlog().has_left(ns)
     }
 
     /// Returns true if this client has committed a transaction whose documents in this collection
     /// are not all known to be clean.
     pub(crate) fn has_committed(&self, ns: &Namespace) -> bool {
-        self.desk().backlog().has_committed(ns)
+        self.state().backlog().has_committed(ns)
     }
 
     /// Transactions that this client has committed by now and that may have left something in this
     /// collection: the unsafe versions in documents that they hold from now on are the latest.
     /// `None`: they are more than `most`.
     pub(crate) fn committed_in(&self, ns: &Namespace, most: usize) -> Option<Vec<TxId>> {
-        self.desk().backlog().committed_in(ns, most)
+        self.state().backlog().committed_in(ns, most)
     }
 
     /// Returns true if this transaction was handed over, and its documents in this collection are
     /// not all known to be clean. What the server has refused does not count
     /// ([`Finisher::has_refused`]).
     pub(crate) fn is_left_in(&self, ns: &Namespace, id: TxId) -> bool {
-        self.desk().backlog().is_left_in(ns, id)
+        self.state().backlog().is_left_in(ns, id)
     }
 
     /// Returns true if the server has refused to finish a document of this collection.
     pub(crate) fn has_refused(&self, ns: &Namespace) -> bool {
-        self.desk().backlog().has_refused(ns)
+        self.state().backlog().has_refused(ns)
     }
 
     /// A query of a collection has met these transactions. True if all of them have been finished
     /// for it.
     pub(crate) async fn finish_for_query(&self, ns: &Namespace, ids: Vec<TxId>) -> bool {
-        self.desk().backlog().met_by_query(ns);
+        self.state().backlog().met_by_query(ns);
         self.unfinished(ns, ids).await.is_empty()
     }
 
     /// Returns true if something that was handed over by then is not finished in this collection.
     pub(crate) fn has_open(&self, ns: &Namespace, by: ByNow) -> bool {
-        self.desk().backlog().has_open(ns, by)
+        self.state().backlog().has_open(ns, by)
     }
 
     /// The number of commits so far, for [`Finisher::was_committed`].
     pub(crate) fn by_now(&self) -> ByNow {
-        self.desk().backlog().by_now()
+        self.state().backlog().by_now()
     }
 
     /// Returns whether this transaction was committed before or after `by`, if this client has
@@ -282,7 +282,7 @@ impl Finisher {
     /// that was fetched after that moment is what it has committed, whether it has been finished
     /// since or not. `None`: that is not known here.
     pub(crate) fn when_committed(&self, id: TxId, by: ByNow) -> Option<When> {
-        self.desk().backlog().when_committed(id, by)
+        self.state().backlog().when_committed(id, by)
     }
 
     /// Returns true if it is known here that it was committed, and not finished, at that moment.
@@ -316,7 +316,7 @@ impl ByNow {
     }
 }
 
-impl Desk {
+impl FinisherState {
     fn backlog(&self) -> MutexGuard<'_, Backlog> {
         // Nothing panics while it is held.
         self.backlog.lock().unwrap_or_else(PoisonError::into_inner)

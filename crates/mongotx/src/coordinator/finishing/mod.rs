@@ -7,10 +7,10 @@
 //! | [`finisher`] | the owner's: many transactions in one command, a moment after the decision |
 //! | [`repairs`] | a rival's: what decided transactions have left |
 //! | [`holders`] | statuses of the transactions that held a document when it was fetched |
-//! | [`patience`] | waiting for a rival that is not decided, then a conflict |
+//! | [`lock_wait`] | waiting for a rival that is not decided, then a conflict |
 
 pub(crate) mod documents;
 pub(crate) mod finisher;
 pub(crate) mod holders;
-pub(crate) mod patience;
+pub(crate) mod lock_wait;
 pub(crate) mod repairs;

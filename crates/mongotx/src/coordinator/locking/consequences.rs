@@ -12,7 +12,7 @@ use super::{
     unique::{Before, Placed},
 };
 use crate::{
-    coordinator::{catalog::Collection, finishing::patience::Patience, transaction::Transaction},
+    coordinator::{catalog::Collection, finishing::lock_wait::LockWait, transaction::Transaction},
     error::Result,
     options::Namespace,
 };
@@ -73,11 +73,11 @@ impl Locking {
         placed: &Placed<'_>,
         key: &ShardKey,
         me: TxId,
-        patience: &mut Patience,
+        lock_wait: &mut LockWait,
     ) -> Result<()> {
         let kept = self.server.refuse_changed_key(placed.ns, placed.at, key, me).await?;
         if kept.is_err() {
-            self.uniqueness.put_back(tx, placed, me, patience).await?;
+            self.uniqueness.put_back(tx, placed, me, lock_wait).await?;
         }
         kept
     }
@@ -90,12 +90,12 @@ impl Locking {
         placed: &Placed<'_>,
         collection: &Collection,
         me: TxId,
-        patience: &mut Patience,
+        lock_wait: &mut LockWait,
     ) -> Result<()> {
         let Before::Unsafe(now) = self.uniqueness.before(tx, placed.ns, placed.at).await? else { return Ok(()) };
         let kept = collection.check_words(&now);
         if kept.is_err() {
-            self.uniqueness.put_back(tx, placed, me, patience).await?;
+            self.uniqueness.put_back(tx, placed, me, lock_wait).await?;
         }
         kept
     }

@@ -46,7 +46,7 @@ use super::{
 use crate::{
     coordinator::{
         catalog::Collection,
-        finishing::patience::Patience,
+        finishing::lock_wait::LockWait,
         read_set::as_read::Demanded,
         request::{
             address::Address,
@@ -216,11 +216,11 @@ impl Locking {
         claims: Option<&'c Claims>,
         all: &[Each<'_>],
     ) -> Result<Vec<Option<Claim<'c>>>> {
-        let (mut claimed, patience) = (Vec::new(), Patience::new(tx.options.lock_wait));
+        let (mut claimed, lock_wait) = (Vec::new(), LockWait::new(tx.options.lock_wait));
         for each in all {
             let wanted = each.changing().map(|one| &one.target).filter(|target| target.is_the_document(tx));
             claimed.push(match claims.zip(wanted) {
-                Some((claims, target)) => self.claim(claims, target, &patience).await?,
+                Some((claims, target)) => self.claim(claims, target, &lock_wait).await?,
                 None => None,
             });
         }

@@ -40,7 +40,7 @@ use protocol::TxId;
 use self::{by_key::WantedKeys, read_locks::ReadLocks, target::Target, unique::Uniqueness};
 use super::{
     catalog::Catalog,
-    finishing::{finisher::Finisher, patience::Patience, repairs::Repairs},
+    finishing::{finisher::Finisher, lock_wait::LockWait, repairs::Repairs},
     lifecycle::{Lifecycle, standing::Standings},
     queries::read_lease::Unprobed,
     request::own_key::id_key,
@@ -73,16 +73,16 @@ impl Locking {
         &self,
         claims: &'c Claims,
         target: &Target<'_>,
-        patience: &Patience,
+        lock_wait: &LockWait,
     ) -> Result<Option<Claim<'c>>> {
         let Target { ns, at, .. } = target;
         let hurry = |holder| self.finisher.ask(holder);
-        match claims.claim(ns, id_key(&at.id), patience.deadline().into(), hurry).await {
+        match claims.claim(ns, id_key(&at.id), lock_wait.deadline().into(), hurry).await {
             Claimed::Alone(claim, waited) => {
                 self.server.counters.add(&self.server.counters.waits, waited.into());
                 Ok(Some(claim))
             }
-            Claimed::Rival(rival) => Err(patience.conflict(ns, &at.id, rival)),
+            Claimed::Rival(rival) => Err(lock_wait.conflict(ns, &at.id, rival)),
             Claimed::Ask => Ok(None),
         }
     }

@@ -33,7 +33,7 @@ use super::{
 use crate::{
     coordinator::{
         catalog::Collection,
-        finishing::patience::Patience,
+        finishing::lock_wait::LockWait,
         request::{fields::Fields, own_key::id_key},
         siblings::{Claim, Claims},
         stored::lock_fields::locks_only,
@@ -122,9 +122,9 @@ impl Locking {
             collection.check_words(document)?;
         }
         let consequences = self.consequences(&collection, target, change).await?;
-        let mut patience = Patience::new(tx.options.lock_wait);
+        let mut lock_wait = LockWait::new(tx.options.lock_wait);
         let claims = tx.claims.clone();
-        let mut turn = self.turn(tx, claims.as_ref(), target, &consequences, &patience).await?;
+        let mut turn = self.turn(tx, claims.as_ref(), target, &consequences, &lock_wait).await?;
         let before = match consequences.are_none() {
             true => Before::Safe,
             false => {
@@ -137,7 +137,7 @@ impl Locking {
         }
         let write =
             PreparedWrite { me, target, change, collection: &collection, consequences: &consequences, before: &before };
-        self.try_until_locked(tx, write, turn, &mut patience).await
+        self.try_until_locked(tx, write, turn, &mut lock_wait).await
     }
 
     /// Step 0: claims the document among this client's transactions.
@@ -147,10 +147,10 @@ impl Locking {
         claims: Option<&'c Claims>,
         target: &Target<'_>,
         consequences: &Consequences,
-        patience: &Patience,
+        lock_wait: &LockWait,
     ) -> Result<Turn<'c>> {
         let claim = match claims.filter(|_| target.is_the_document(tx)) {
-            Some(claims) => self.claim(claims, target, patience).await?,
+            Some(claims) => self.claim(claims, target, lock_wait).await?,
             None => None,
         };
         let left = match &claim {
@@ -170,7 +170,7 @@ impl Locking {
         tx: &mut Transaction,
         write: PreparedWrite<'_>,
         mut turn: Turn<'_>,
-        patience: &mut Patience,
+        lock_wait: &mut LockWait,
     ) -> Result<Applied> {
         let PreparedWrite { me, target, change, collection, .. } = write;
         let mut owned = tx.may_hold(target.ns, &target.at.id);
@@ -191,7 +191,7 @@ impl Locking {
                 Ok(Some(applied)) => {
                     turn.keep(target, applied);
                     if applied.modified && !write.consequences.are_none() {
-                        Box::pin(self.examine(tx, write, patience)).await?;
+                        Box::pin(self.examine(tx, write, lock_wait)).await?;
                     }
                     tx.note_locked(target.ns, std::slice::from_ref(target.at), matches!(change, Change::Remove));
                     return Ok(applied);
@@ -200,7 +200,7 @@ impl Locking {
                 Err(refused) if refused.is_pending_duplicate() => {
                     may_be_locked = true;
                     let (ns, uniques) = (target.ns, &collection.uniques);
-                    Box::pin(self.uniqueness.meet_pending_duplicate(ns, uniques, refused, me, patience)).await?;
+                    Box::pin(self.uniqueness.meet_pending_duplicate(ns, uniques, refused, me, lock_wait)).await?;
                     tx.check_alive()?;
                     continue;
                 }
@@ -214,7 +214,7 @@ impl Locking {
                     return Ok(Applied::default());
                 }
                 Look::TryAgain => {}
-                Look::Rival(rival) => patience.wait_for(&self.server, target.ns, &target.at.id, rival).await?,
+                Look::Rival(rival) => lock_wait.wait_for(&self.server, target.ns, &target.at.id, rival).await?,
             }
             tx.check_alive()?;
         }
@@ -222,18 +222,18 @@ impl Locking {
     }
 
     /// Examines the consequences of a change that was made, and takes it back if they do not stand.
-    async fn examine(&self, tx: &mut Transaction, write: PreparedWrite<'_>, patience: &mut Patience) -> Result<()> {
+    async fn examine(&self, tx: &mut Transaction, write: PreparedWrite<'_>, lock_wait: &mut LockWait) -> Result<()> {
         let PreparedWrite { me, target, collection, before, .. } = write;
         let Consequences { touched, may_move, worded, key } = write.consequences;
         let placed = Placed { ns: target.ns, at: target.at, uniques: touched, before, inserted: None };
         if *may_move {
-            self.refuse_move(tx, &placed, key, me, patience).await?;
+            self.refuse_move(tx, &placed, key, me, lock_wait).await?;
         }
         if *worded {
-            self.refuse_words(tx, &placed, collection, me, patience).await?;
+            self.refuse_words(tx, &placed, collection, me, lock_wait).await?;
         }
         if !touched.is_empty() {
-            self.uniqueness.check_placed(tx, &placed, me, patience).await?;
+            self.uniqueness.check_placed(tx, &placed, me, lock_wait).await?;
         }
         Ok(())
     }

@@ -26,7 +26,7 @@ use sd2v::{
 use crate::{
     coordinator::{
         catalog::Catalog,
-        finishing::{finisher::IDS_PER_STATEMENT, patience::Patience, repairs::Repairs},
+        finishing::{finisher::IDS_PER_STATEMENT, lock_wait::LockWait, repairs::Repairs},
         request::{
             address::{Address, among},
             own_key::id_key,
@@ -70,10 +70,10 @@ impl ReadLocks {
     ) -> Result<bool> {
         self.check_read_locks(tx, ns, at, me).await?;
         tx.hold(&self.options, ns, at, Hold::Read)?;
-        let mut patience = Patience::new(tx.options.lock_wait);
+        let mut lock_wait = LockWait::new(tx.options.lock_wait);
         let mut all = true;
         for some in at.chunks(IDS_PER_STATEMENT) {
-            all &= self.lock_some(tx, ns, some, me, &mut patience).await?;
+            all &= self.lock_some(tx, ns, some, me, &mut lock_wait).await?;
         }
         Ok(all)
     }
@@ -84,7 +84,7 @@ impl ReadLocks {
         ns: &Namespace,
         at: &[Address],
         me: TxId,
-        patience: &mut Patience,
+        lock_wait: &mut LockWait,
     ) -> Result<bool> {
         for _ in 0..ATTEMPTS {
             if self.send_read_locks(tx, ns, at, me).await? == at.len() {
@@ -103,7 +103,7 @@ impl ReadLocks {
                 _ => None,
             });
             if let Some((at, lock)) = held {
-                self.meet_writer_of(ns, at, lock, me, patience).await?;
+                self.meet_writer_of(ns, at, lock, me, lock_wait).await?;
             }
         }
         let message =
@@ -126,11 +126,11 @@ impl ReadLocks {
         at: &Address,
         lock: &LockState,
         me: TxId,
-        patience: &mut Patience,
+        lock_wait: &mut LockWait,
     ) -> Result<()> {
         let writer_only = LockState { readers: Vec::new(), ..lock.clone() };
         match self.repairs.clear_locks(ns, at, &writer_only, Some(me)).await? {
-            Some(rival) => patience.wait_for(&self.server, ns, &at.id, rival).await,
+            Some(rival) => lock_wait.wait_for(&self.server, ns, &at.id, rival).await,
             None => Ok(()),
         }
     }

@@ -17,7 +17,7 @@ use sd2v::{
 use super::{Locking, change::Change, target::Target};
 use crate::{
     coordinator::{
-        finishing::patience::Patience,
+        finishing::lock_wait::LockWait,
         request::own_key::id_key,
         server::live::ShownDocument,
         siblings::Claim,
@@ -71,7 +71,7 @@ impl Locking {
         }
         let claims = tx.claims.clone();
         let claim = match claims.as_ref().filter(|_| target.is_the_document(tx)) {
-            Some(claims) => self.claim(claims, target, &Patience::new(tx.options.lock_wait)).await?,
+            Some(claims) => self.claim(claims, target, &LockWait::new(tx.options.lock_wait)).await?,
             None => None,
         };
         let statement = self.statement_over(target, change, me, claim.as_ref()).await?;

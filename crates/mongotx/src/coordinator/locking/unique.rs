@@ -36,7 +36,7 @@ use sd2v::{
 use crate::{
     coordinator::{
         catalog::Catalog,
-        finishing::{patience::Patience, repairs::Repairs},
+        finishing::{lock_wait::LockWait, repairs::Repairs},
         request::{address::Address, fields::Fields, own_key::id_key, terms::Terms},
         server::Server,
         stored::lock_fields::locks_only,
@@ -156,9 +156,9 @@ impl Uniqueness {
         uniques: &[Unique],
         refused: Error,
         me: TxId,
-        patience: &mut Patience,
+        lock_wait: &mut LockWait,
     ) -> Result<()> {
-        let first_time = patience.notice();
+        let first_time = lock_wait.note_rival();
         let nothing = DuplicateKey::default();
         let key = refused.duplicate_key().unwrap_or(&nothing);
         let unique = uniques.iter().find(|unique| unique.key == key.pattern);
@@ -192,7 +192,7 @@ impl Uniqueness {
             let rival = self.repairs.clear_locks(ns, &at, &writer_only(&lock), Some(me)).await?;
             return match rival {
                 None => Ok(()),
-                Some(rival) => patience.wait_for(&self.server, ns, &at.id, rival).await,
+                Some(rival) => lock_wait.wait_for(&self.server, ns, &at.id, rival).await,
             };
         }
         // Under a collation this transaction's own documents prove nothing, unless it is refused
@@ -206,7 +206,7 @@ impl Uniqueness {
         tx: &mut Transaction,
         placed: &Placed<'_>,
         me: TxId,
-        patience: &mut Patience,
+        lock_wait: &mut LockWait,
     ) -> Result<()> {
         if placed.uniques.is_empty() {
             return Ok(());
@@ -225,9 +225,9 @@ impl Uniqueness {
             if !self.is_indexed(placed, unique).await? {
                 continue;
             }
-            let found = self.wait_until_unique(placed.ns, unique, placed.at, &changed, me, patience).await?;
+            let found = self.wait_until_unique(placed.ns, unique, placed.at, &changed, me, lock_wait).await?;
             if found.is_some() {
-                self.put_back(tx, placed, me, patience).await?;
+                self.put_back(tx, placed, me, lock_wait).await?;
                 return Err(duplicate(placed.ns, unique, &changed));
             }
         }
@@ -318,7 +318,7 @@ impl Uniqueness {
         at: &Address,
         document: &Document,
         me: TxId,
-        patience: &mut Patience,
+        lock_wait: &mut LockWait,
     ) -> Result<Option<Bson>> {
         let Some(condition) = unique.rivals_of(document) else { return Ok(None) };
         let asked = Question { condition, collation: unique.collation.clone() };
@@ -336,7 +336,7 @@ impl Uniqueness {
                         again = true;
                         if let Some(rival) = self.repairs.clear_locks(ns, &other, &writer_only(&lock), Some(me)).await?
                         {
-                            patience.wait_for(&self.server, ns, &other.id, rival).await?;
+                            lock_wait.wait_for(&self.server, ns, &other.id, rival).await?;
                         }
                     }
                 }
@@ -355,10 +355,10 @@ impl Uniqueness {
         tx: &mut Transaction,
         placed: &Placed<'_>,
         me: TxId,
-        patience: &mut Patience,
+        lock_wait: &mut LockWait,
     ) -> Result<()> {
         self.take_back(tx, placed, me).await?;
-        self.check_taken_back(placed, me, patience).await
+        self.check_taken_back(placed, me, lock_wait).await
     }
 
     /// Takes the write back: the document becomes what it was before. If one of its values was
@@ -384,13 +384,13 @@ impl Uniqueness {
     /// Checks an unsafe version that was put back as if it were placed: other transactions may have
     /// taken its values, and committed them, since it was changed. (A safe version's values never
     /// left the index.)
-    async fn check_taken_back(&self, placed: &Placed<'_>, me: TxId, patience: &mut Patience) -> Result<()> {
+    async fn check_taken_back(&self, placed: &Placed<'_>, me: TxId, lock_wait: &mut LockWait) -> Result<()> {
         let Before::Unsafe(before) = placed.before else { return Ok(()) };
         for unique in placed.uniques {
             if !self.is_indexed(placed, unique).await? {
                 continue;
             }
-            if let Some(other) = self.wait_until_unique(placed.ns, unique, placed.at, before, me, patience).await? {
+            if let Some(other) = self.wait_until_unique(placed.ns, unique, placed.at, before, me, lock_wait).await? {
                 let message = format!("{{_id: {other}}} of {} has taken a key of {{_id: {}}}", placed.ns, placed.at);
                 return Err(Error::new(ErrorKind::Conflict, message).for_transaction(Some(me)));
             }

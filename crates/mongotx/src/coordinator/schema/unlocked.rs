@@ -12,14 +12,14 @@ use sd2v::{
 
 use super::Schema;
 use crate::{
-    coordinator::{finishing::patience::Patience, request::address::Address, stored::lock_fields::locks_only},
+    coordinator::{finishing::lock_wait::LockWait, request::address::Address, stored::lock_fields::locks_only},
     error::{Error, ErrorKind, Result},
     options::Namespace,
 };
 
 impl Schema {
     /// `purpose`: what cannot be done to the collection as long as something is locked.
-    pub(crate) async fn until_unlocked(&self, ns: &Namespace, purpose: &str, patience: &mut Patience) -> Result<()> {
+    pub(crate) async fn until_unlocked(&self, ns: &Namespace, purpose: &str, lock_wait: &mut LockWait) -> Result<()> {
         let key = self.catalog.shard_key(ns).await?;
         let marked = [WRITER, READERS].map(|lock| Bson::Document(doc! {lock: {"$exists": true}}));
         let find = doc! {"find": &ns.coll, "filter": {"$or": marked.to_vec()}, "projection": locks_only(&key)};
@@ -27,7 +27,7 @@ impl Schema {
             let Some(found) = self.server.find_first(ns, find.clone()).await? else { return Ok(()) };
             let (at, lock) = (Address::of(&found, &key)?, stored::lock_state(&found)?);
             if let Some(rival) = self.repairs.clear_locks(ns, &at, &lock, None).await? {
-                patience.wait_for(&self.server, ns, &at.id, rival).await?;
+                lock_wait.wait_for(&self.server, ns, &at.id, rival).await?;
             }
         }
         let message = format!("{ns} cannot be {purpose}: there is always another locked document in it");

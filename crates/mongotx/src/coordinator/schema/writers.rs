@@ -18,7 +18,7 @@ use super::Schema;
 use crate::{
     coordinator::{
         catalog::{Collection, FRESH},
-        finishing::patience::Patience,
+        finishing::lock_wait::LockWait,
         log::records::StoredRecord,
         request::terms::Terms,
     },
@@ -30,9 +30,9 @@ impl Schema {
     /// Waits for writers by both steps. `all_clients`: also for clients that may write there
     /// outside transactions only, and have no record.
     pub(super) async fn wait_for_writers(&self, ns: &Namespace, all_clients: bool) -> Result<()> {
-        let mut patience = Patience::new(self.options.write_wait.max(FRESH * 2));
+        let mut lock_wait = LockWait::new(self.options.write_wait.max(FRESH * 2));
         let old = self.catalog.forget(ns);
-        self.wait_until_released(ns, &old, &mut patience).await?;
+        self.wait_until_released(ns, &old, &mut lock_wait).await?;
         let records = self.records.read(&self.server, &[]).await?;
         let others =
             |record: &&StoredRecord| !record.closed && record.namespaces.contains(ns) && !self.log.owns(record.client);
@@ -44,7 +44,7 @@ impl Schema {
             self.pending.settle_pending(ns, &Document::new(), &Terms::default(), None).await?;
             let left = self.pending_writers(ns).await?;
             let Some(rival) = left.iter().find(|writer| pending.contains(writer)) else { return Ok(()) };
-            patience.wait_for(&self.server, ns, &Bson::Null, *rival).await?;
+            lock_wait.wait_for(&self.server, ns, &Bson::Null, *rival).await?;
         }
     }
 
@@ -53,7 +53,7 @@ impl Schema {
         &self,
         ns: &Namespace,
         old: &[Weak<Collection>],
-        patience: &mut Patience,
+        lock_wait: &mut LockWait,
     ) -> Result<()> {
         let until = Instant::now() + FRESH;
         while old.iter().any(|one| one.strong_count() > 0) {
@@ -63,7 +63,7 @@ impl Schema {
                 );
                 return Err(Error::new(ErrorKind::Conflict, message));
             }
-            patience.breathe().await;
+            lock_wait.pause().await;
         }
         Ok(())
     }

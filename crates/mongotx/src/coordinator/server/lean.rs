@@ -32,8 +32,8 @@ use crate::{
 const MOST: usize = 10;
 /// Time that an unused connection is kept.
 const IDLE: Duration = Duration::from_secs(60);
-/// As long as the driver waits by default for a server that can be used.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// The driver's default time limit for finding a server that can be used.
+const SERVER_SELECTION: Duration = Duration::from_secs(30);
 /// Pauses after the driver has found the server, and it cannot be used nevertheless.
 const PAUSES: Backoff = Backoff::new(Duration::from_millis(5), Duration::from_millis(500));
 
@@ -53,7 +53,8 @@ pub(crate) struct Lean {
     /// Discovers which server that is, and follows elections.
     driver: mongodb::Client,
     nodes: Arc<Nodes>,
-    patience: Duration,
+    /// Time limit for finding the server.
+    server_selection: Duration,
     /// The server is a member of a set, which says where it is.
     follows_set: bool,
     /// Counts the commands that are sent.
@@ -87,7 +88,7 @@ impl Lean {
             begun: Arc::clone(begun),
             driver: driver.clone(),
             nodes: Arc::clone(nodes),
-            patience: options.server_selection_timeout.unwrap_or(PATIENCE),
+            server_selection: options.server_selection_timeout.unwrap_or(SERVER_SELECTION),
             follows_set,
             counters: None,
         })
@@ -102,7 +103,7 @@ impl Lean {
     /// A connection. `None`: several servers keep the data now, and commands have to go over the
     /// driver. Nothing was sent after an error.
     pub(crate) async fn line(&self) -> Result<Option<Line<'_>>> {
-        let deadline = Instant::now() + self.patience;
+        let deadline = Instant::now() + self.server_selection;
         let mut backoff = PAUSES;
         while !self.nodes.are_several() {
             let failure = match self.pool.get().await {

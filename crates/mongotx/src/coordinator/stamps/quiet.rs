@@ -45,7 +45,7 @@ use super::{
 use crate::{error::Result, numbers::as_i64};
 
 /// Validations that a session loses one after the other before its next transaction requests quiet.
-const PATIENCE: u32 = 2;
+const LOSSES_BEFORE_QUIET: u32 = 2;
 
 /// Time for which a reader has quiet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -148,10 +148,10 @@ impl Attempts {
     /// after another loss.
     pub(in crate::coordinator) fn take_wanted(&self) -> Option<Tags> {
         let mut lost = self.state();
-        if lost.in_a_row < PATIENCE || lost.stamps.is_empty() {
+        if lost.in_a_row < LOSSES_BEFORE_QUIET || lost.stamps.is_empty() {
             return None;
         }
-        lost.in_a_row = PATIENCE - 1;
+        lost.in_a_row = LOSSES_BEFORE_QUIET - 1;
         Some(std::mem::take(&mut lost.stamps))
     }
 }

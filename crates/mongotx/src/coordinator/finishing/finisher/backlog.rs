@@ -26,7 +26,7 @@ use tokio::time::Instant;
 
 use super::{
     ByNow, Held, Job, When,
-    done::Recent,
+    recently_finished::RecentlyFinished,
     work::{Part, Work},
 };
 use crate::{backoff::Backoff, options::Namespace};
@@ -145,7 +145,7 @@ pub(super) struct Backlog {
     /// be clean.
     committed: HashMap<Namespace, usize>,
     /// Committed transactions that are not open any more.
-    recent: Recent,
+    recent: RecentlyFinished,
     /// Number of transactions that were ever handed over.
     numbers: u64,
     /// Number of documents that wait for a flight.
@@ -179,7 +179,7 @@ impl Backlog {
             at_once: Vec::new(),
             open: HashMap::new(),
             committed: HashMap::new(),
-            recent: Recent::default(),
+            recent: RecentlyFinished::default(),
             numbers: 0,
             waiting: 0,
             large: 0,

@@ -1,6 +1,6 @@
 //! Repairs of documents with a rival's lock. The rival's status is read; what is decided is
 //! repaired. A rival that is not decided is left to the transaction that met it, which waits
-//! ([`super::patience`]) or fails.
+//! ([`super::lock_wait`]) or fails.
 //!
 //! | file | content |
 //! | --- | --- |

@@ -25,7 +25,7 @@ use crate::{
 /// Pause between two renewals: a lease outlives one that fails.
 const RENEWAL: Duration = Duration::from_millis(400);
 /// Time for which renewals may fail.
-const PATIENCE: Duration = Duration::from_secs(10);
+const RENEWAL_LIMIT: Duration = Duration::from_secs(10);
 /// Pauses between attempts to let the record say it no more, and how often that is tried.
 const UNFLAG_PAUSES: Backoff = Backoff::new(Duration::from_millis(200), Duration::from_secs(10));
 const UNFLAG_TRIED: usize = 12;
@@ -118,13 +118,13 @@ impl Keeper {
                 return;
             }
             let asked = Moment::now();
-            match tokio::time::timeout(PATIENCE, self.is_alone(&client, renewal)).await.unwrap_or(Ok(false)) {
+            match tokio::time::timeout(RENEWAL_LIMIT, self.is_alone(&client, renewal)).await.unwrap_or(Ok(false)) {
                 Ok(true) => match self.lease.renew(lease, asked) {
                     Some(renewed) => (lease, answered) = (renewed, Instant::now()),
                     None => return,
                 },
                 Ok(false) => return,
-                Err(error) if answered.elapsed() < PATIENCE => {
+                Err(error) if answered.elapsed() < RENEWAL_LIMIT => {
                     tracing::debug!(%error, "a read lease could not be renewed");
                 }
                 Err(_) => return,

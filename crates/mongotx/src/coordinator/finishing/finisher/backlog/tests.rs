@@ -4,7 +4,7 @@ use bson::{Bson, oid::ObjectId};
 use protocol::{ClientId, Decided};
 
 use super::*;
-use crate::coordinator::{finishing::finisher::done::MAX_DONE, request::address::Address};
+use crate::coordinator::{finishing::finisher::recently_finished::MAX_FINISHED, request::address::Address};
 
 const DELAY: Duration = Duration::from_millis(5);
 
@@ -313,7 +313,7 @@ fn only_what_was_committed_before_is_known_to_be() {
     assert_eq!(are_known(&backlog, known), expected, "they are finished now, and one was committed then");
     assert_eq!(are_known(&backlog, backlog.by_now()), [None; 3], "who shows their locks from now on was written late");
     let added = |seq: u64| backlog.recent.add(id(seq + 4), seq + 4);
-    (0..MAX_DONE as u64).for_each(added);
+    (0..MAX_FINISHED as u64).for_each(added);
     assert_eq!(are_known(&backlog, known), [None; 3], "too many have been finished since");
 }
 

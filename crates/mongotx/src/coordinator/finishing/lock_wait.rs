@@ -1,4 +1,5 @@
-//! Waiting for rivals: how long an action is patient, and with which error it gives up.
+//! The wait of an action for rivals that hold locks: its limit, its pauses, and the conflict in
+//! which it ends.
 
 use std::time::{Duration, Instant};
 
@@ -17,23 +18,23 @@ use crate::{
 const PAUSES: Backoff = Backoff::new(Duration::from_millis(2), Duration::from_millis(100));
 
 /// The time that an action waits for rivals.
-pub(crate) struct Patience {
+pub(crate) struct LockWait {
     until: Instant,
     limit: Duration,
     backoff: Backoff,
-    noticed: bool,
+    has_met_rival: bool,
     /// The rival that was waited for last, shown to observers as long as this one waits.
     shown: Option<(TxId, Shown)>,
 }
 
-impl Patience {
+impl LockWait {
     pub(crate) fn new(limit: Duration) -> Self {
-        Self { until: Instant::now() + limit, limit, backoff: PAUSES, noticed: false, shown: None }
+        Self { until: Instant::now() + limit, limit, backoff: PAUSES, has_met_rival: false, shown: None }
     }
 
     /// Returns true if it is the first time that a rival was in the way.
-    pub(crate) fn notice(&mut self) -> bool {
-        !std::mem::replace(&mut self.noticed, true)
+    pub(crate) fn note_rival(&mut self) -> bool {
+        !std::mem::replace(&mut self.has_met_rival, true)
     }
 
     /// The moment at which the action stops waiting.
@@ -52,7 +53,7 @@ impl Patience {
         Error::conflict_with(conflict, &why)
     }
 
-    /// Waits a little for `rival`, or fails with [`Patience::conflict`].
+    /// Waits a little for `rival`, or fails with [`LockWait::conflict`].
     pub(crate) async fn wait_for(&mut self, server: &Server, ns: &Namespace, id: &Bson, rival: TxId) -> Result<()> {
         if Instant::now() >= self.until {
             return Err(self.conflict(ns, id, rival));
@@ -63,12 +64,12 @@ impl Patience {
             self.shown = None;
             self.shown = Some((rival, waiting::show(ns, rival)));
         }
-        self.breathe().await;
+        self.pause().await;
         Ok(())
     }
 
     /// A pause that grows, and never lasts longer than it has grown: half of it is left to chance.
-    pub(crate) async fn breathe(&mut self) {
+    pub(crate) async fn pause(&mut self) {
         let jitter = rand::random_range(0.5..1.0);
         tokio::time::sleep(self.backoff.next_pause().mul_f64(jitter)).await;
     }
