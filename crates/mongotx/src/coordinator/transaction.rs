@@ -9,10 +9,10 @@
 //! Interrupted between 2 and 3, or a future dropped while a prepared write was under way: rolled
 //! back, by the next call, by dropping the session, or by rivals when the lease ends.
 
+mod ahead;
 mod end;
 pub(crate) mod forecast;
 mod held;
-mod next;
 mod reads;
 
 use std::{
@@ -26,8 +26,8 @@ use protocol::{Concern, TxId};
 
 use self::held::HeldSet;
 pub(crate) use self::{
+    ahead::{Ahead, Expected},
     held::Hold,
-    next::{Ahead, Expected},
 };
 use super::{
     log::txlog::Started,

@@ -13,7 +13,7 @@
 //! notice is needed for writes to MongoTx's own collections, which no validation takes for
 //! unchanged, and for statements that are sent for the server's error and match nothing.
 
-mod given;
+mod own_notices;
 
 use std::{
     pin::pin,
@@ -24,7 +24,7 @@ use std::{
 use bson::{Bson, doc, oid::ObjectId};
 use tokio::sync::Mutex as AsyncMutex;
 
-use self::given::Given;
+use self::own_notices::OwnNotices;
 use super::{Server, lean::Line};
 use crate::{
     coordinator::{
@@ -60,7 +60,7 @@ pub(crate) struct Plain {
     home: Namespace,
     /// True if validations of others heed notices: in the layout of this client they do.
     is_heeded: bool,
-    given: Mutex<Given>,
+    own_notices: Mutex<OwnNotices>,
     /// Held by the task that stores one; the last attempt, if that has failed.
     storing: AsyncMutex<Option<(Moment, Error)>>,
 }
@@ -90,14 +90,14 @@ impl Plain {
             own,
             home: Namespace::new(database, TXS),
             is_heeded,
-            given: Mutex::default(),
+            own_notices: Mutex::default(),
             storing: AsyncMutex::default(),
         }
     }
 
-    fn given(&self) -> MutexGuard<'_, Given> {
+    fn own_notices(&self) -> MutexGuard<'_, OwnNotices> {
         // Nothing panics while it is held.
-        self.given.lock().unwrap_or_else(PoisonError::into_inner)
+        self.own_notices.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns true if it is a collection that no validation takes for unchanged.
@@ -107,7 +107,7 @@ impl Plain {
 
     /// Returns true if this notice is one of this client's own.
     pub(crate) fn is_own(&self, notice: ObjectId) -> bool {
-        self.given().is_own(notice)
+        self.own_notices().is_own(notice)
     }
 
     /// Notices that can be ended, if no plain write was made for this time. To be called while no
@@ -115,7 +115,7 @@ impl Plain {
     fn take_over(&self, quiet: Duration) -> Vec<ObjectId> {
         // Looked at while the notices are held: a write that begins counts before it makes sure of
         // its notice.
-        self.given().take_over(quiet, || self.own.are_over())
+        self.own_notices().take_over(quiet, || self.own.are_over())
     }
 }
 
@@ -163,7 +163,7 @@ impl Server {
             return Ok(Admitted(None));
         }
         loop {
-            self.plain.given().note_write(ns.map(Tag::of));
+            self.plain.own_notices().note_write(ns.map(Tag::of));
             if self.needs_notice(ns, RENEWED_AFTER) {
                 Box::pin(self.give_notice(ns)).await?;
             }
@@ -206,12 +206,12 @@ impl Server {
     /// enough.
     fn needs_notice(&self, ns: Option<&Namespace>, age: Duration) -> bool {
         let is_needed = self.plain.is_heeded && !self.plain.is_of_records(ns);
-        is_needed && !self.plain.given().has_notice(ns.map(Tag::of), age)
+        is_needed && !self.plain.own_notices().has_notice(ns.map(Tag::of), age)
     }
 
     /// Renews the notice for a write that takes long.
     async fn renew_notice(&self, ns: Option<&Namespace>) {
-        self.plain.given().note_write(ns.map(Tag::of));
+        self.plain.own_notices().note_write(ns.map(Tag::of));
         if self.needs_notice(ns, RENEWED_AFTER) {
             let given = tokio::time::timeout(LONGEST_RENEWAL, self.give_notice(ns));
             drop(Box::pin(given).await);
@@ -243,7 +243,7 @@ impl Server {
     }
 
     async fn store_notice(&self) -> Result<()> {
-        let (home, now, scope) = (&self.plain.home, Moment::now(), self.plain.given().next_scope());
+        let (home, now, scope) = (&self.plain.home, Moment::now(), self.plain.own_notices().next_scope());
         let stored = self.try_to_store_notice(home, &scope).await;
         let notice = stored.map_err(|error| match error.kind() {
             // Whether it is there or not, nothing else was sent.
@@ -253,12 +253,12 @@ impl Server {
             }
             _ => error,
         })?;
-        self.plain.given().stored(notice, now, scope);
+        self.plain.own_notices().stored(notice, now, scope);
         Ok(())
     }
 
     async fn try_to_store_notice(&self, home: &Namespace, scope: &Scope) -> Result<ObjectId> {
-        if !self.plain.given().has_any() {
+        if !self.plain.own_notices().has_any() {
             // The index by which the server removes it.
             let mut create = index_of_closed();
             self.nodes.on_majority(&mut create);
@@ -266,7 +266,7 @@ impl Server {
             self.run_command(&home.db, create).await?;
         }
         let notice = ObjectId::new();
-        self.plain.given().note(notice);
+        self.plain.own_notices().note(notice);
         let stored = doc! {
             format::FIELD: FORMAT, NOTICE: Bson::from(scope), "changes": {"$literal": {}}, "closedAt": "$$NOW",
         };
@@ -275,7 +275,7 @@ impl Server {
         let stored = self.write_records(home, command).await.and_then(|answer| answer.ok());
         let stored = stored.map_err(Error::or_indeterminate);
         if stored.as_ref().is_err_and(|error| error.kind() != ErrorKind::Indeterminate) {
-            self.plain.given().not_stored(notice);
+            self.plain.own_notices().not_stored(notice);
         }
         stored.map(|_| notice)
     }
@@ -294,7 +294,7 @@ impl Server {
         loop {
             tokio::time::sleep(QUIET_INTERVAL).await;
             let Some(server) = server.upgrade() else { return };
-            let quiet = server.plain.given().quiet();
+            let quiet = server.plain.own_notices().quiet();
             // A task that stores a notice is about to write: then none is ended.
             let over = server.plain.storing.try_lock().map(|_storing| server.plain.take_over(quiet));
             if let Err(error) = server.end(over.unwrap_or_default()).await {
@@ -313,7 +313,7 @@ impl Server {
         let statement = doc! {"q": whose, "u": {"$set": {NOTICE: false}}, "multi": true};
         let command = doc! {"update": &self.plain.home.coll, "updates": [statement]};
         let ended = self.write_records(&self.plain.home, command).await?.ok()?;
-        self.plain.given().ended(&over, i64::try_from(over.len()) == Ok(ended.n));
+        self.plain.own_notices().ended(&over, i64::try_from(over.len()) == Ok(ended.n));
         Ok(())
     }
 }

@@ -11,9 +11,9 @@
 //! | [`shared`] | connections and records that all parts use; registering, and reading records |
 //! | [`live_record`] | one live record: the state machine, and the transactions that wait for it |
 //! | [`writer`] | the task that sends the writes of one record |
-//! | [`asked`] | whether a rival has read a record of this client's |
+//! | [`durable_reads`] | whether a rival has read a record of this client's |
 
-mod asked;
+mod durable_reads;
 mod live_record;
 mod shared;
 mod writer;
@@ -445,9 +445,9 @@ impl TxLog for ClientRecordLog {
     fn was_asked(&self) -> BoxFuture<'_, Result<bool>> {
         Box::pin(async move {
             let clients = self.shared.own();
-            let look = self.shared.asked().look();
+            let look = self.shared.durable_reads().look();
             let found = self.shared.records.asked_at(&self.shared.server, &clients).await?;
-            Ok(self.shared.asked().looked(&look, &clients, &found))
+            Ok(self.shared.durable_reads().looked(&look, &clients, &found))
         })
     }
 

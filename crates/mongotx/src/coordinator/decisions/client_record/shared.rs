@@ -16,7 +16,7 @@ use tokio::runtime::Handle;
 use tracing::{Instrument, instrument::WithSubscriber};
 
 use super::{
-    asked::KnownTimes,
+    durable_reads::DurableReads,
     live_record::{Born, LiveRecord},
 };
 use crate::{
@@ -70,7 +70,7 @@ pub(crate) struct Shared {
     /// True if the database of the records is noted in `mongotx.deployment`.
     noted: AtomicBool,
     pub(super) by_client: RwLock<HashMap<ClientId, Arc<LiveRecord>>>,
-    asked: Mutex<KnownTimes>,
+    durable_reads: Mutex<DurableReads>,
     /// A record that is being made.
     registering: Mutex<Option<ClientId>>,
     /// The record that says that this client may hold a read lease, or the last one that did.
@@ -90,7 +90,7 @@ impl Shared {
         read_lease: Arc<ReadLease>,
     ) -> Self {
         let noted = AtomicBool::new(false);
-        let (answered, by_client, asked) = (AtomicU64::new(0), RwLock::default(), Mutex::default());
+        let (answered, by_client, durable_reads) = (AtomicU64::new(0), RwLock::default(), Mutex::default());
         let (hold, held_at) = (Hold::new(&records.ns.db), Mutex::default());
         let (registering, reader) = (Mutex::default(), Mutex::default());
         Self {
@@ -104,7 +104,7 @@ impl Shared {
             held_at,
             noted,
             by_client,
-            asked,
+            durable_reads,
             registering,
             reader,
             read_lease,
@@ -144,8 +144,8 @@ impl Shared {
         (self.answered.load(SeqCst) == epoch).then_some(epoch)
     }
 
-    pub(super) fn asked(&self) -> MutexGuard<'_, KnownTimes> {
-        self.asked.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn durable_reads(&self) -> MutexGuard<'_, DurableReads> {
+        self.durable_reads.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The clients whose records are this client's.
@@ -169,7 +169,7 @@ impl Shared {
         if self.live(client).is_none() {
             return self.records.read_durably(over, client).await;
         }
-        self.asked().begin();
+        self.durable_reads().begin();
         let mut own = OwnAsking { shared: self, left: None };
         let found = self.records.read_durably(over, client).await?;
         own.left = found.as_ref().map(|record| (client, record.asked_at));
@@ -274,6 +274,6 @@ struct OwnAsking<'a> {
 
 impl Drop for OwnAsking<'_> {
     fn drop(&mut self) {
-        self.shared.asked().end(self.left.take());
+        self.shared.durable_reads().end(self.left.take());
     }
 }

@@ -27,7 +27,7 @@ const LONGEST_LATE: Duration = Duration::from_secs(30 * 60);
 
 /// Notices that were given, and what the next one will be about.
 #[derive(Default)]
-pub(super) struct Given {
+pub(super) struct OwnNotices {
     /// The last one that is stored: when it was sent, and what it is about.
     last: Option<(Moment, Scope)>,
     written: Written,
@@ -35,7 +35,7 @@ pub(super) struct Given {
     notices: Vec<ObjectId>,
     /// Notices among them that go on, as far as is known.
     going_on: Vec<GoingOn>,
-    patience: Patience,
+    end_delay: EndDelay,
 }
 
 /// A notice that goes on.
@@ -47,19 +47,19 @@ struct GoingOn {
 }
 
 /// Time that a client waits with the end of its notices.
-struct Patience {
+struct EndDelay {
     quiet: Duration,
     /// Time at which some were ended, if none was needed since.
     ended: Option<Moment>,
 }
 
-impl Default for Patience {
+impl Default for EndDelay {
     fn default() -> Self {
         Self { quiet: QUIET, ended: None }
     }
 }
 
-impl Patience {
+impl EndDelay {
     /// Notes that another notice is needed: others remember each one that was ended, so a client
     /// that writes every now and then waits longer the next time.
     fn renewed(&mut self) {
@@ -99,7 +99,7 @@ impl Written {
     }
 }
 
-impl Given {
+impl OwnNotices {
     /// Notes that a plain write is about to be made: the next notice names its collection.
     pub(super) fn note_write(&mut self, collection: Option<Tag>) {
         self.written.note(collection);
@@ -107,7 +107,7 @@ impl Given {
 
     /// Collections that a notice has to name which is sent now.
     pub(super) fn next_scope(&mut self) -> Scope {
-        self.patience.renewed();
+        self.end_delay.renewed();
         self.written.of_late()
     }
 
@@ -154,7 +154,7 @@ impl Given {
 
     /// Time without a plain write after which notices are ended.
     pub(super) fn quiet(&self) -> Duration {
-        self.patience.quiet
+        self.end_delay.quiet
     }
 
     /// Notices that can be ended, if all plain writes are over and none was made for this time.
@@ -174,7 +174,7 @@ impl Given {
         let may_arrive = |one: &GoingOn| !were_all_there && !one.is_stored && one.sent.elapsed() < LONGEST_LATE;
         let has_ended = |one: &GoingOn| over.contains(&one.notice) && !may_arrive(one);
         if self.going_on.iter().any(|one| one.is_stored && has_ended(one)) {
-            self.patience.ended = Some(Moment::now());
+            self.end_delay.ended = Some(Moment::now());
         }
         self.going_on.retain(|one| !has_ended(one));
     }
@@ -217,12 +217,12 @@ mod tests {
     }
 
     /// A client that has stored this notice, and has written at that moment.
-    fn given(notice: ObjectId, written: Moment) -> Given {
-        let mut given = Given::default();
-        given.note(notice);
-        given.stored(notice, Moment::now(), Scope::Of([tag("a")].into()));
-        given.written.0.insert(Some(tag("a")), written);
-        given
+    fn own_notices(notice: ObjectId, written: Moment) -> OwnNotices {
+        let mut own_notices = OwnNotices::default();
+        own_notices.note(notice);
+        own_notices.stored(notice, Moment::now(), Scope::Of([tag("a")].into()));
+        own_notices.written.0.insert(Some(tag("a")), written);
+        own_notices
     }
 
     fn long_ago() -> Moment {
@@ -232,51 +232,51 @@ mod tests {
     #[test]
     fn notices_can_be_ended_when_all_plain_writes_are_over_and_the_last_one_is_long_ago() {
         let notice = ObjectId::new();
-        assert!(Given::default().take_over(QUIET, || true).is_empty(), "there is none");
+        assert!(OwnNotices::default().take_over(QUIET, || true).is_empty(), "there is none");
         for (written, are_over) in [
             (Moment::now(), true),
             (long_ago(), false),
             // The wall clock was set forward.
             (Moment::now().earlier(Duration::ZERO, QUIET), true),
         ] {
-            let mut given = given(notice, written);
-            assert!(given.take_over(QUIET, || are_over).is_empty());
-            assert!(given.has_notice(Some(tag("a")), COVERS));
+            let mut own_notices = own_notices(notice, written);
+            assert!(own_notices.take_over(QUIET, || are_over).is_empty());
+            assert!(own_notices.has_notice(Some(tag("a")), COVERS));
         }
-        let mut given = given(notice, long_ago());
-        assert_eq!(given.take_over(QUIET, || true), [notice]);
-        assert!(!given.has_notice(Some(tag("a")), COVERS), "the next write needs another notice");
-        assert_eq!(given.take_over(QUIET, || true), [notice], "it is not ended yet");
-        given.ended(&[notice], true);
-        assert!(given.take_over(QUIET, || true).is_empty() && given.is_own(notice));
+        let mut own_notices = own_notices(notice, long_ago());
+        assert_eq!(own_notices.take_over(QUIET, || true), [notice]);
+        assert!(!own_notices.has_notice(Some(tag("a")), COVERS), "the next write needs another notice");
+        assert_eq!(own_notices.take_over(QUIET, || true), [notice], "it is not ended yet");
+        own_notices.ended(&[notice], true);
+        assert!(own_notices.take_over(QUIET, || true).is_empty() && own_notices.is_own(notice));
     }
 
     #[test]
     fn a_notice_that_was_given_up_is_ended_again_when_it_may_have_come_late() {
         let (stored, given_up) = (ObjectId::new(), ObjectId::new());
-        let mut given = given(stored, long_ago());
-        given.note(given_up);
-        given.ended(&[stored, given_up], false);
-        assert_eq!(given.take_over(QUIET, || true), [given_up]);
-        given.ended(&[given_up], true);
-        assert!(given.take_over(QUIET, || true).is_empty(), "it was there");
-        given.note(given_up);
-        given.not_stored(given_up);
-        assert!(given.take_over(QUIET, || true).is_empty() && !given.is_own(given_up), "it was refused");
-        given.note(given_up);
-        given.going_on[0].sent = Moment::now().earlier(LONGEST_LATE, Duration::ZERO);
-        given.ended(&[given_up], false);
-        assert!(given.take_over(QUIET, || true).is_empty(), "it cannot come any more");
+        let mut own_notices = own_notices(stored, long_ago());
+        own_notices.note(given_up);
+        own_notices.ended(&[stored, given_up], false);
+        assert_eq!(own_notices.take_over(QUIET, || true), [given_up]);
+        own_notices.ended(&[given_up], true);
+        assert!(own_notices.take_over(QUIET, || true).is_empty(), "it was there");
+        own_notices.note(given_up);
+        own_notices.not_stored(given_up);
+        assert!(own_notices.take_over(QUIET, || true).is_empty() && !own_notices.is_own(given_up), "it was refused");
+        own_notices.note(given_up);
+        own_notices.going_on[0].sent = Moment::now().earlier(LONGEST_LATE, Duration::ZERO);
+        own_notices.ended(&[given_up], false);
+        assert!(own_notices.take_over(QUIET, || true).is_empty(), "it cannot come any more");
     }
 
     #[test]
     fn a_client_that_writes_every_now_and_then_waits_longer_with_the_end_of_its_notices() {
-        let mut given = Given::default();
+        let mut own_notices = OwnNotices::default();
         let mut quiet_after = |ended: Moment| {
-            given.patience.ended = Some(ended);
-            given.next_scope();
-            given.next_scope();
-            given.quiet()
+            own_notices.end_delay.ended = Some(ended);
+            own_notices.next_scope();
+            own_notices.next_scope();
+            own_notices.quiet()
         };
         assert_eq!(quiet_after(Moment::now()), QUIET * 2);
         assert_eq!(quiet_after(Moment::now()), QUIET * 4);

@@ -1,5 +1,5 @@
-//! Events behind the last write of a transaction, and the validation that was sent with it
-//! (`crate::command::validation_ahead`).
+//! Validation ahead of the commit: the one that was sent behind the last write
+//! (`crate::command::validation_ahead`), and what is expected to come behind that write.
 
 use std::time::Instant;
 
