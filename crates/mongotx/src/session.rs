@@ -17,7 +17,7 @@ use crate::{
         Core,
         lifecycle::{
             abandon,
-            parked::{Parking, Statement},
+            idle_limit::{SessionTransaction, Statement},
         },
         stamps::quiet::Attempts,
     },
@@ -64,7 +64,7 @@ pub struct Session {
 
 enum State {
     Idle,
-    Open(Arc<Parking>),
+    Open(Arc<SessionTransaction>),
     /// Rolled back by an error; the caller has not noticed yet.
     Broken(Error),
 }
@@ -177,7 +177,8 @@ impl Session {
             return Err(Error::invalid(117, "a transaction is open in this session already"));
         }
         self.core.lifecycle.check_options(&options)?;
-        self.state = State::Open(Parking::new(&self.core, self.core.lifecycle.begin(options, self.attempts.clone())));
+        self.state =
+            State::Open(SessionTransaction::new(&self.core, self.core.lifecycle.begin(options, self.attempts.clone())));
         Ok(())
     }
 
@@ -209,7 +210,7 @@ impl Session {
     /// transaction is open.
     pub async fn commit(&mut self) -> Result<()> {
         match std::mem::replace(&mut self.state, State::Idle) {
-            State::Open(parking) => self.core.commit(*parking.take()?).await,
+            State::Open(transaction) => self.core.commit(*transaction.take()?).await,
             State::Broken(error) => Err(closed(Some(&error))),
             State::Idle => Err(closed(None)),
         }
@@ -284,9 +285,9 @@ impl Session {
     /// [`ErrorKind::Closed`] when no transaction was begun.
     pub async fn rollback(&mut self) -> Result<()> {
         match std::mem::replace(&mut self.state, State::Idle) {
-            State::Open(parking) => {
+            State::Open(transaction) => {
                 // One that was left idle for too long is rolled back already.
-                if let Ok(tx) = parking.take() {
+                if let Ok(tx) = transaction.take() {
                     self.core.server.counters.add(&self.core.server.counters.rollbacks, 1);
                     self.core.lifecycle.roll_back(*tx).await;
                 }
@@ -311,7 +312,7 @@ impl Session {
     /// # Ok(()) }
     /// ```
     pub fn is_open(&self) -> bool {
-        matches!(&self.state, State::Open(parking) if !parking.is_reaped())
+        matches!(&self.state, State::Open(transaction) if !transaction.is_reaped())
     }
 
     /// The id of the open transaction, once it has written (or read-locked) something.
@@ -332,7 +333,7 @@ impl Session {
     /// ```
     pub fn id(&self) -> Option<TxId> {
         match &self.state {
-            State::Open(parking) => parking.id(),
+            State::Open(transaction) => transaction.id(),
             State::Idle | State::Broken(_) => None,
         }
     }
@@ -340,8 +341,8 @@ impl Session {
     /// The transaction for a command, as long as that runs, if what came before it is known.
     pub(crate) fn statement(&mut self) -> Result<Option<Statement>> {
         match &self.state {
-            State::Open(parking) => {
-                let mut statement = parking.statement()?;
+            State::Open(transaction) => {
+                let mut statement = transaction.statement()?;
                 if let Some(tx) = statement.transaction() {
                     tx.check_undoubted()?;
                     self.core.standings.check_standing(tx)?;
@@ -366,17 +367,17 @@ impl Session {
 
     /// Notes that a command has failed, which may end the transaction.
     pub(crate) async fn note_error(&mut self, error: Error) -> Error {
-        let State::Open(parking) = &self.state else { return error };
-        let error = error.for_transaction(parking.id());
+        let State::Open(transaction) = &self.state else { return error };
+        let error = error.for_transaction(transaction.id());
         // A refusal reveals something about documents. A transaction that validates its reads
         // cannot validate that, so it ends.
-        if !error.ends_transaction() && !parking.validates() {
+        if !error.ends_transaction() && !transaction.validates() {
             return error;
         }
-        let State::Open(parking) = std::mem::replace(&mut self.state, State::Broken(error.clone())) else {
+        let State::Open(transaction) = std::mem::replace(&mut self.state, State::Broken(error.clone())) else {
             return error;
         };
-        if let Ok(tx) = parking.take() {
+        if let Ok(tx) = transaction.take() {
             self.core.lifecycle.count_abort(&error);
             self.core.lifecycle.roll_back(*tx).await;
         }
@@ -538,8 +539,8 @@ fn closed(because: Option<&Error>) -> Error {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        if let State::Open(parking) = std::mem::replace(&mut self.state, State::Idle)
-            && let Ok(tx) = parking.take()
+        if let State::Open(transaction) = std::mem::replace(&mut self.state, State::Idle)
+            && let Ok(tx) = transaction.take()
         {
             abandon(&self.core, *tx);
         }

@@ -22,7 +22,7 @@ use crate::{
             client_record::{ClientRecordLog, Shared},
             published::{self, PublishedLog},
         },
-        lifecycle::parked::reap_in_background,
+        lifecycle::idle_limit::reap_in_background,
         log::{records::Records, txlog::TxLog},
         queries::read_lease::ReadLease,
         server::{

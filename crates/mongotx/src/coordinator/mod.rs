@@ -60,7 +60,7 @@ use self::{
     events::Events,
     expiry::Expiries,
     finishing::{finisher::Finisher, holders::Holders, repairs::Repairs},
-    lifecycle::{Lifecycle, parked::Reaper, standing::Standings},
+    lifecycle::{Lifecycle, idle_limit::Reaper, standing::Standings},
     locking::{Locking, locate::Locator, read_locks::ReadLocks, unique::Uniqueness},
     log::{records::Records, txlog::TxLog},
     queries::{pending::Pending, read_lease::Unprobed},

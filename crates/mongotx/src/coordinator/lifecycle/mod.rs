@@ -7,9 +7,9 @@
 //! held.
 //!
 //! [`standing`] checks whether a transaction still stands when a statement has its answer,
-//! [`parked`] keeps transactions between two statements and ends those that are left idle.
+//! [`idle_limit`] keeps transactions between two statements and ends those that are left idle.
 
-pub(crate) mod parked;
+pub(crate) mod idle_limit;
 pub(crate) mod standing;
 
 use std::{collections::HashSet, sync::Arc};

@@ -1,12 +1,12 @@
-//! Open transactions between two statements, and the task that rolls back those that were idle for
-//! too long.
+//! The idle limit: transactions of sessions between two statements, and the task that rolls back
+//! those that were idle for too long.
 //!
-//! 1. A transaction is *parked* in its session's [`Parking`]. A statement takes it out and, when
-//!    the statement ends or its future is dropped, puts it back with the time ([`Statement`]).
+//! 1. A transaction is idle in its [`SessionTransaction`]. A statement takes it out and, when the
+//!    statement ends or its future is dropped, puts it back with the time ([`Statement`]).
 //! 2. One that has a number, and so may hold locks, is listed with the client's [`Reaper`] when it
 //!    is put back.
-//! 3. The reaper's task sleeps until the first of those could have been parked for its idle limit.
-//!    It takes out those that have been, leaves word for their sessions, and rolls them back.
+//! 3. The reaper's task sleeps until the first of those could have been idle for its limit. It
+//!    takes out those that have been, leaves word for their sessions, and rolls them back.
 //!
 //! A caller that takes the transaction out has it alone: the reaper never meets a statement that is
 //! under way. The heartbeats of a client keep all of its transactions alive; without this task one
@@ -39,7 +39,7 @@ const SHORTEST_SLEEP: Duration = Duration::from_millis(10);
 /// Place of a session's transaction.
 enum Place {
     /// The transaction is in the session, since this time.
-    Parked(Box<Transaction>, Instant),
+    Idle(Box<Transaction>, Instant),
     /// Taken out by a statement, or to be ended.
     Out,
     /// The reaper has rolled it back, for this reason.
@@ -47,7 +47,7 @@ enum Place {
 }
 
 /// The transaction of one session, between two statements.
-pub(crate) struct Parking {
+pub(crate) struct SessionTransaction {
     place: Mutex<Place>,
     idle_limit: Duration,
     validates: bool,
@@ -57,13 +57,13 @@ pub(crate) struct Parking {
     reaper: Arc<Reaper>,
 }
 
-impl Parking {
+impl SessionTransaction {
     pub(crate) fn new(core: &Core, tx: Transaction) -> Arc<Self> {
         let reaper = Arc::clone(&core.reaper);
         Arc::new(Self {
             idle_limit: tx.options.idle_limit.unwrap_or(core.options.idle_limit),
             validates: tx.validates(),
-            place: Mutex::new(Place::Parked(Box::new(tx), Instant::now())),
+            place: Mutex::new(Place::Idle(Box::new(tx), Instant::now())),
             key: reaper.keys.fetch_add(1, Relaxed),
             listed: AtomicBool::new(false),
             reaper,
@@ -82,7 +82,7 @@ impl Parking {
     pub(crate) fn take(&self) -> Result<Box<Transaction>> {
         let mut place = self.place();
         match std::mem::replace(&mut *place, Place::Out) {
-            Place::Parked(tx, _) => Ok(tx),
+            Place::Idle(tx, _) => Ok(tx),
             Place::Out => Err(Error::new(ErrorKind::Expired, "an earlier statement of the transaction never ended")),
             Place::Reaped(error) => {
                 *place = Place::Reaped(error.clone());
@@ -94,15 +94,15 @@ impl Parking {
     /// The transaction, for the time of a statement.
     ///
     /// # Errors
-    /// As [`Parking::take`].
+    /// As [`SessionTransaction::take`].
     pub(crate) fn statement(self: &Arc<Self>) -> Result<Statement> {
-        Ok(Statement { tx: Some(self.take()?), parking: Arc::clone(self) })
+        Ok(Statement { tx: Some(self.take()?), transaction: Arc::clone(self) })
     }
 
-    /// The id of the transaction that is parked here.
+    /// The id of the transaction, while it is idle.
     pub(crate) fn id(&self) -> Option<TxId> {
         match &*self.place() {
-            Place::Parked(tx, _) => tx.id(),
+            Place::Idle(tx, _) => tx.id(),
             Place::Out | Place::Reaped(_) => None,
         }
     }
@@ -117,9 +117,9 @@ impl Parking {
         matches!(&*self.place(), Place::Reaped(_))
     }
 
-    fn park(self: &Arc<Self>, tx: Box<Transaction>) {
+    fn put_back(self: &Arc<Self>, tx: Box<Transaction>) {
         let (now, has_number) = (Instant::now(), tx.id().is_some());
-        *self.place() = Place::Parked(tx, now);
+        *self.place() = Place::Idle(tx, now);
         if has_number && !self.listed.swap(true, Relaxed) {
             self.reaper.list(self, now.checked_add(self.idle_limit));
         }
@@ -130,7 +130,7 @@ impl Parking {
     fn reap(&self, now: Instant) -> Look {
         let mut place = self.place();
         let due = match &*place {
-            Place::Parked(_, since) => since.checked_add(self.idle_limit),
+            Place::Idle(_, since) => since.checked_add(self.idle_limit),
             Place::Out => now.checked_add(self.idle_limit),
             Place::Reaped(_) => None,
         };
@@ -138,7 +138,7 @@ impl Parking {
             return Look::Later(due);
         }
         match std::mem::replace(&mut *place, Place::Out) {
-            Place::Parked(tx, _) => {
+            Place::Idle(tx, _) => {
                 let error = idle_for_too_long(tx.id(), self.idle_limit);
                 *place = Place::Reaped(error.clone());
                 Look::Due(tx, error)
@@ -151,10 +151,10 @@ impl Parking {
     }
 }
 
-impl Drop for Parking {
+impl Drop for SessionTransaction {
     fn drop(&mut self) {
         if *self.listed.get_mut() {
-            self.reaper.state().parked.remove(&self.key);
+            self.reaper.state().open.remove(&self.key);
         }
     }
 }
@@ -169,10 +169,10 @@ fn idle_for_too_long(id: Option<TxId>, limit: Duration) -> Error {
     Error::new(ErrorKind::Expired, message).for_transaction(id)
 }
 
-/// A transaction that has been taken out for a statement. Dropped, it is parked again.
+/// A transaction that has been taken out for a statement. Dropped, it is put back.
 pub(crate) struct Statement {
     tx: Option<Box<Transaction>>,
-    parking: Arc<Parking>,
+    transaction: Arc<SessionTransaction>,
 }
 
 impl Statement {
@@ -184,7 +184,7 @@ impl Statement {
 impl Drop for Statement {
     fn drop(&mut self) {
         if let Some(tx) = self.tx.take() {
-            self.parking.park(tx);
+            self.transaction.put_back(tx);
         }
     }
 }
@@ -199,7 +199,7 @@ pub(crate) struct Reaper {
 
 #[derive(Default)]
 struct Listed {
-    parked: HashMap<u64, Weak<Parking>>,
+    open: HashMap<u64, Weak<SessionTransaction>>,
     /// Time at which the task looks again by itself.
     sleeps_until: Option<Instant>,
 }
@@ -210,9 +210,9 @@ impl Reaper {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn list(&self, parking: &Arc<Parking>, due: Option<Instant>) {
+    fn list(&self, transaction: &Arc<SessionTransaction>, due: Option<Instant>) {
         let mut state = self.state();
-        state.parked.insert(parking.key, Arc::downgrade(parking));
+        state.open.insert(transaction.key, Arc::downgrade(transaction));
         let too_late = state.sleeps_until.is_none_or(|until| due.is_some_and(|due| due < until));
         drop(state);
         if too_late {
@@ -230,14 +230,14 @@ impl Reaper {
         let now = Instant::now();
         // The last handle of a session may be dropped here, which takes it from the list: that must
         // not be locked then.
-        let parked: Vec<Arc<Parking>> = {
+        let open: Vec<Arc<SessionTransaction>> = {
             let mut state = self.state();
             state.sleeps_until = None;
-            state.parked.values().filter_map(Weak::upgrade).collect()
+            state.open.values().filter_map(Weak::upgrade).collect()
         };
         let (mut due, mut pause) = (Vec::new(), NOTHING_LISTED);
-        for parking in &parked {
-            match parking.reap(now) {
+        for transaction in &open {
+            match transaction.reap(now) {
                 Look::Later(Some(at)) => pause = pause.min(at.saturating_duration_since(now)),
                 Look::Later(None) => {}
                 Look::Due(tx, error) => due.push((tx, error)),
