@@ -68,7 +68,7 @@ pub use self::{
             checkpoint::{Checkpoint, Ended, Settled},
             sweep::Swept,
         },
-        log::{strangers::drop_record_database, txlog::Outcome},
+        log::{record_databases::drop_record_database, txlog::Outcome},
         stamps::quiet::Attempts,
         stored::own_collections::is_own_collection,
     },

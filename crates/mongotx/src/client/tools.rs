@@ -18,7 +18,7 @@ use crate::{
             checkpoint::Checkpoint,
             sweep::{Cleaned, Swept, any_lock},
         },
-        log::{records::StoredRecord, strangers, txlog::Outcome},
+        log::{record_databases::noted_databases, records::StoredRecord, txlog::Outcome},
         request::address::Address,
     },
     error::Result,
@@ -267,7 +267,7 @@ impl Client {
     /// [`ErrorKind::Unavailable`]; [`ErrorKind::Invalid`] when the server does not let this user
     /// read them.
     pub async fn record_databases(&self) -> Result<Vec<String>> {
-        strangers::noted_databases(&self.core.server).await
+        noted_databases(&self.core.server).await
     }
 
     /// The locked documents of a collection, at most `limit`.

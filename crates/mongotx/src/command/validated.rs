@@ -18,7 +18,7 @@ use super::{committed, documents::Documents, order, plan::Plan, validation::Vali
 use crate::{
     coordinator::{
         Core,
-        queries::chance,
+        queries::nondeterminism,
         read_set::{
             Entry, Point, Read,
             as_read::AsRead,
@@ -62,12 +62,12 @@ pub(crate) async fn find(core: &Core, tx: &mut Transaction, ns: &Namespace, quer
     }
     let written = tx.has_written(ns);
     if written
-        && !chance::is_in_query(query)
+        && !nondeterminism::is_in_query(query)
         && let Some(found) = Box::pin(find_first_of_others(core, tx, ns, query)).await?
     {
         return Ok(found);
     }
-    if chance::is_in_query(query) || (written && !query.lists_documents()) {
+    if nondeterminism::is_in_query(query) || (written && !query.lists_documents()) {
         return Box::pin(find_in_bracket(core, tx, ns, query)).await;
     }
     let found = committed::find(core, Some(tx), ns, query).await?;
@@ -282,7 +282,7 @@ pub(crate) async fn note_nothing(core: &Core, tx: &mut Transaction, ns: &Namespa
 pub(crate) async fn count(core: &Core, tx: &mut Transaction, ns: &Namespace, query: &Query) -> Result<u64> {
     core.quiet.give_quiet(tx).await;
     let query = &bound(core, query).await?;
-    if !tx.has_written(ns) && !chance::is_in_query(query) {
+    if !tx.has_written(ns) && !nondeterminism::is_in_query(query) {
         let counted = committed::count(core, Some(tx), ns, query).await?;
         let witness = Witness::of(Digest::of_count(counted));
         tx.reads.note(entry(ns, Read::Count(query.clone()), 0, witness), core.options.max_documents)?;
@@ -290,7 +290,7 @@ pub(crate) async fn count(core: &Core, tx: &mut Transaction, ns: &Namespace, que
     }
     let matter = matters_to(core, tx, ns, query).await?;
     // With chance in the filter, which documents match may depend on all that is in them.
-    let shown = if chance::is_in_query(query) { None } else { Some(doc! {"_id": 1}) };
+    let shown = if nondeterminism::is_in_query(query) { None } else { Some(doc! {"_id": 1}) };
     let mut bracket = Bracket::of(core, tx, vec![(ns.clone(), Query { projection: shown, ..matter })]);
     loop {
         bracket.open(tx).await?;
@@ -311,7 +311,7 @@ pub(crate) async fn distinct(
 ) -> Result<Vec<Bson>> {
     core.quiet.give_quiet(tx).await;
     let query = &bound(core, query).await?;
-    if !tx.has_written(ns) && !chance::is_in_query(query) {
+    if !tx.has_written(ns) && !nondeterminism::is_in_query(query) {
         let values = committed::distinct(core, Some(tx), ns, field, query).await?;
         let witness = Witness::of(Digest::of_values(&values)?);
         let read = Read::Distinct(field.to_owned(), query.clone());
@@ -336,7 +336,7 @@ pub(crate) async fn aggregate(
     command: &AggregateCommand,
 ) -> Result<Documents> {
     core.quiet.give_quiet(tx).await;
-    let mut command = chance::bound_pipeline(core, command).await?.into_owned();
+    let mut command = nondeterminism::bind_time_in_pipeline(core, command).await?.into_owned();
     command.terms.staleness = None;
     let command = &command;
     let plan = Plan::of(core, Some(tx), ns, command).await?;
@@ -344,7 +344,7 @@ pub(crate) async fn aggregate(
     if reads.is_empty() {
         return plan.run(core).await;
     }
-    if !plan.sees_own() && !chance::is_in_pipeline(&command.pipeline) {
+    if !plan.sees_own() && !nondeterminism::is_in_pipeline(&command.pipeline) {
         let witness = Witness::default();
         let collections = reads.into_iter().map(|(ns, _)| ns).collect();
         let entry = entry(ns, Read::Aggregate(command.clone()), 0, witness.clone());
@@ -353,7 +353,7 @@ pub(crate) async fn aggregate(
     }
     let mut matter = Vec::new();
     for (ns, condition) in reads {
-        let condition = if chance::is_in(&condition) { Document::new() } else { condition };
+        let condition = if nondeterminism::is_in(&condition) { Document::new() } else { condition };
         let terms = Terms { hint: None, staleness: None, ..command.terms.clone() };
         let of_others = matters_to(core, tx, &ns, &Query::of(condition, terms)).await?;
         matter.push((ns, of_others));
@@ -396,7 +396,7 @@ async fn has_one_order(core: &Core, ns: &Namespace, query: &Query) -> Result<boo
 /// The documents of others that the query would find if it were theirs alone.
 async fn matters_to(core: &Core, tx: &Transaction, ns: &Namespace, query: &Query) -> Result<Query> {
     let terms = Terms { staleness: None, find_only: None, is_always_probed: true, ..query.terms.clone() };
-    if chance::is_in(&query.filter) {
+    if nondeterminism::is_in(&query.filter) {
         return Ok(Query::of(Document::new(), terms));
     }
     let all = Query { sort: query.sort.clone(), ..Query::of(query.filter.clone(), terms) };
@@ -567,11 +567,11 @@ pub(crate) async fn settle_as_read(
 async fn bound(core: &Core, query: &Query) -> Result<Query> {
     let mut bound = query.clone();
     bound.terms.staleness = None;
-    if let Some(filter) = chance::bound(core, &query.filter).await? {
+    if let Some(filter) = nondeterminism::bind_time(core, &query.filter).await? {
         bound.filter = filter;
     }
     if let Some(projection) = &query.projection
-        && let Some(projection) = chance::bound(core, projection).await?
+        && let Some(projection) = nondeterminism::bind_time(core, projection).await?
     {
         bound.projection = Some(projection);
     }

@@ -12,7 +12,7 @@
 //! - [`direct`]: outside transactions, and the records of transactions. What is outside
 //!   transactions is counted, and other clients have notice of it ([`plain`]).
 //!
-//! [`documents`] reads the state of single documents.
+//! [`documents`] reads the state of single documents, [`time`] the server's clock.
 //!
 //! [`guarded`] tries a server out with documents in a collection of its own, which no transaction
 //! writes to.
@@ -26,6 +26,7 @@ pub(crate) mod live;
 pub(crate) mod plain;
 pub(crate) mod repair;
 pub(crate) mod stream;
+mod time;
 
 use std::{
     future::IntoFuture,

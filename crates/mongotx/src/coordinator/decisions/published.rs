@@ -23,7 +23,7 @@ use super::client_record::Epoch;
 use crate::{
     coordinator::{
         log::{
-            strangers,
+            missing_record,
             txlog::{Barrier, Look, Outcome, Standing, Started, TxLog},
         },
         server::Server,
@@ -255,7 +255,7 @@ impl TxLog for PublishedLog {
             let found = self.read(ids).await?;
             let status = |id: &TxId| found.iter().find(|(other, _)| other == id).map(|(_, status)| *status);
             for id in ids.iter().filter(|id| status(id).is_none()) {
-                strangers::check_tag(&self.server, &self.ns.db, id.client).await?;
+                missing_record::check_database(&self.server, &self.ns.db, id.client).await?;
             }
             // A record that is gone: finished, or an orphan of one that is. The document, fetched
             // again, shows which.

@@ -37,7 +37,7 @@ use super::{
 use crate::{
     coordinator::{
         catalog::Collection,
-        queries::{chance, read_lease::Permit},
+        queries::{nondeterminism, read_lease::Permit},
         request::{address::Address, own_key::id_key, query::Query},
         server::live::ShownDocument,
         transaction::{Hold, Transaction},
@@ -189,7 +189,7 @@ fn free_one(
 /// committed and cannot be finished, which the statement does not see.
 fn may_find_first(tx: &Transaction, ns: &Namespace, query: &Query, asked: NeededAnswer<'_>) -> bool {
     let in_order = query.sort.is_some() && asked.can_check_first && !tx.attempts.has_lost();
-    in_order && tx.only_removed(ns) && !chance::is_in_query(query)
+    in_order && tx.only_removed(ns) && !nondeterminism::is_in_query(query)
 }
 
 /// The statement that finds, locks and changes this free document, and answers what the caller

@@ -6,9 +6,11 @@
 //! | [`txlog`] | the one way in for decisions about status |
 //! | [`records`] | client records as stored, and the commands that rivals use on them |
 //! | [`hold`] | the hold of a checkpoint, which keeps clients from registering |
-//! | [`strangers`] | locks of clients that have no record here |
+//! | [`record_databases`] | the databases in which clients keep their records |
+//! | [`missing_record`] | whether locks of a client without a record are orphans |
 
 pub(crate) mod hold;
+pub(crate) mod missing_record;
+pub(crate) mod record_databases;
 pub(crate) mod records;
-pub(crate) mod strangers;
 pub(crate) mod txlog;

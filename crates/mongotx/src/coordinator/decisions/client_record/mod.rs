@@ -37,8 +37,8 @@ use self::{
 use crate::{
     coordinator::{
         log::{
+            missing_record,
             records::StoredRecord,
-            strangers,
             txlog::{Barrier, Look, Outcome, Standing, Started, TxLog},
         },
         stamps::{
@@ -169,7 +169,7 @@ impl ClientRecordLog {
                 // off what others have.
                 match self.shared.read_durably(server, client).await? {
                     Some(record) => drop(found.insert(client, record)),
-                    None => strangers::check_gone(server, &records.ns.db, client).await?,
+                    None => missing_record::check_orphaned(server, &records.ns.db, client).await?,
                 }
                 continue;
             };
@@ -189,7 +189,7 @@ impl ClientRecordLog {
                     found.insert(client, record)
                 }
                 None => {
-                    strangers::check_gone(server, &records.ns.db, client).await?;
+                    missing_record::check_orphaned(server, &records.ns.db, client).await?;
                     found.remove(&client)
                 }
             };

@@ -23,8 +23,8 @@ use crate::{
     coordinator::{
         log::{
             hold::Hold,
+            record_databases::note_database,
             records::{Records, StoredRecord},
-            strangers,
         },
         queries::read_lease::{Newcomer, ReadLease, outwait},
         server::Server,
@@ -218,7 +218,7 @@ impl Shared {
         server.at(Step::BeforeRegister).await;
         records.prepare(recorder).await?;
         if !self.noted.load(SeqCst) {
-            strangers::note_database(recorder, &records.ns.db).await;
+            note_database(recorder, &records.ns.db).await;
             self.noted.store(true, SeqCst);
         }
         let client = self.insert_record(lease_ms, ns).await?;
@@ -253,7 +253,7 @@ impl Shared {
         let tag = database_tag(&records.ns.db);
         for _ in 0..IDS_TRIED {
             let before = self.epoch.load(SeqCst);
-            let made = strangers::server_seconds(recorder).await?;
+            let made = recorder.seconds().await?;
             self.note_answered(before);
             let client = ClientId::compose(u32::try_from(made).unwrap_or(0), tag, rand::random());
             // From the moment at which it is there, it is no stranger's.

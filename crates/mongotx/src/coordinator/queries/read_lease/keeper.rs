@@ -15,7 +15,7 @@ use super::{Unprobed, state::ReadLease};
 use crate::{
     backoff::Backoff,
     coordinator::{
-        log::{records::Records, strangers, txlog::TxLog},
+        log::{record_databases::noted_databases, records::Records, txlog::TxLog},
         stamps::moment::Moment,
     },
     error::Result,
@@ -158,7 +158,7 @@ impl Keeper {
 /// Returns true if other clients of this deployment keep their records in another database, and are
 /// there now. They must not, and get an error when a transaction meets their locks.
 async fn has_others_elsewhere(client: &Unprobed) -> Result<bool> {
-    for database in strangers::noted_databases(&client.server).await? {
+    for database in noted_databases(&client.server).await? {
         let is_elsewhere = database != client.options.tx_database;
         if is_elsewhere && Records::new(&database).others_are_there(&client.server, &[]).await? {
             return Ok(true);

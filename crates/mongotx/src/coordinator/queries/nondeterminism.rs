@@ -8,7 +8,6 @@ use bson::{Bson, DateTime, Document};
 use crate::{
     coordinator::{
         Core,
-        log::strangers,
         request::{pipeline::AggregateCommand, query::Query},
     },
     error::Result,
@@ -17,7 +16,7 @@ use crate::{
 /// The variable that stands for the time.
 const NOW: &str = "$$NOW";
 /// Operators whose result depends on chance, or on a script.
-const CHANCE: [&str; 6] = ["$rand", "$sample", "$sampleRate", "$where", "$function", "$accumulator"];
+const NONDETERMINISTIC: [&str; 6] = ["$rand", "$sample", "$sampleRate", "$where", "$function", "$accumulator"];
 
 fn any(value: &Bson, is_wanted: &impl Fn(&Bson) -> bool, is_wanted_key: &impl Fn(&str) -> bool) -> bool {
     let among = |document: &Document| {
@@ -35,7 +34,7 @@ fn any(value: &Bson, is_wanted: &impl Fn(&Bson) -> bool, is_wanted_key: &impl Fn
 /// Returns true if the value depends on chance, or on a script.
 pub(crate) fn is_in(document: &Document) -> bool {
     let is_cluster_time = |value: &Bson| value.as_str().is_some_and(|text| text.starts_with("$$CLUSTER_TIME"));
-    any(&Bson::Document(document.clone()), &is_cluster_time, &|key| CHANCE.contains(&key))
+    any(&Bson::Document(document.clone()), &is_cluster_time, &|key| NONDETERMINISTIC.contains(&key))
 }
 
 pub(crate) fn is_in_query(query: &Query) -> bool {
@@ -64,11 +63,11 @@ fn names_time(document: &Document) -> bool {
 }
 
 /// The document with the server's time in place of `$$NOW`; `None`: it does not name the time.
-pub(crate) async fn bound(core: &Core, document: &Document) -> Result<Option<Document>> {
+pub(crate) async fn bind_time(core: &Core, document: &Document) -> Result<Option<Document>> {
     if !names_time(document) {
         return Ok(None);
     }
-    let now = strangers::server_time(&core.server).await?;
+    let now = core.server.time().await?;
     Ok(match with_time(&Bson::Document(document.clone()), now) {
         Bson::Document(bound) => Some(bound),
         _ => None,
@@ -76,14 +75,14 @@ pub(crate) async fn bound(core: &Core, document: &Document) -> Result<Option<Doc
 }
 
 /// The pipeline with the server's time in place of `$$NOW`.
-pub(crate) async fn bound_pipeline<'c>(
+pub(crate) async fn bind_time_in_pipeline<'c>(
     core: &Core,
     command: &'c AggregateCommand,
 ) -> Result<Cow<'c, AggregateCommand>> {
     if !command.pipeline.iter().any(names_time) {
         return Ok(Cow::Borrowed(command));
     }
-    let now = Bson::from(strangers::server_time(&core.server).await?);
+    let now = Bson::from(core.server.time().await?);
     let Bson::DateTime(now) = now else { return Ok(Cow::Borrowed(command)) };
     let bound = command.pipeline.iter().filter_map(|stage| match with_time(&Bson::Document(stage.clone()), now) {
         Bson::Document(stage) => Some(stage),
@@ -100,12 +99,12 @@ mod tests {
 
     #[test]
     fn is_in_what_rests_on_chance_wherever_it_stands() {
-        for chance in [
+        for nondeterministic in [
             doc! {"$sample": {"size": 1}},
             doc! {"$expr": {"$lt": [{"$rand": {}}, 0.5]}},
             doc! {"$or": [{"$where": "1"}]},
         ] {
-            assert!(is_in(&chance), "{chance}");
+            assert!(is_in(&nondeterministic), "{nondeterministic}");
         }
         for other in
             [doc! {"a": "$rand"}, doc! {"$project": {"a": {"$literal": {"$rand": {}}}}}, doc! {"a": {"$gt": 1}}]
