@@ -21,8 +21,12 @@ pub use self::{
     indexes::IndexModel,
 };
 use crate::{
-    command::{direct_batch, direct_batch::FirstWrites, point_read, point_write, update::UpdateResult},
-    command::{drop::drop_collection, rename::rename_collection},
+    command::{
+        bulk::direct_batch::{self, FirstWrites},
+        collections::{drop::drop_collection, rename::rename_collection},
+        reads::point_read,
+        writes::{point_write, update::UpdateResult},
+    },
     coordinator::Core,
     document::encode,
     error::Result,

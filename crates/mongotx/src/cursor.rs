@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use bson::{Document, RawArrayBuf};
 use serde::de::DeserializeOwned;
 
-use crate::{command::documents::Documents, error::Result};
+use crate::{command::query::documents::Documents, error::Result};
 
 /// The documents of a query, fetched from the server in batches. Dropping it ends the query on the
 /// server.

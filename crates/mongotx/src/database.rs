@@ -10,7 +10,7 @@ use bson::{Bson, Document};
 pub use self::collections::{CollectionInfo, CreateCollection, ModifyCollection};
 use crate::{
     collection::{Aggregate, Collection},
-    command::explain,
+    command::reads::explain,
     coordinator::Core,
     error::Result,
     options::{Namespace, Verbosity},

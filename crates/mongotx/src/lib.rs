@@ -57,11 +57,9 @@ pub use self::{
     clock::{Clock, LogicalClock},
     collection::{Aggregate, Collection, IndexModel, Modification, ReturnDocument, WriteModel},
     command::{
-        bulk::BulkWriteResult,
-        direct_batch::FirstWrites,
+        bulk::{bulk_write::BulkWriteResult, direct_batch::FirstWrites},
         events::{Event, Position},
-        find_and_modify::Modified,
-        update::UpdateResult,
+        writes::{find_and_modify::Modified, update::UpdateResult},
     },
     coordinator::{
         cleaning::{

@@ -12,7 +12,7 @@ use protocol::TxId;
 
 use crate::{
     backoff::Backoff,
-    command::validation::Validation,
+    command::isolation::validation::Validation,
     coordinator::{
         Core,
         lifecycle::{

@@ -1,7 +1,7 @@
 //! The commit of a transaction: it records what was changed in watched collections
-//! ([`super::events`]), validates what was read ([`super::validation`]), looks after what may
-//! expire ([`crate::coordinator::expiry`]), decides through the log, then hands what is held to the
-//! finisher.
+//! ([`super::events`]), validates what was read ([`super::isolation::validation`]), looks after
+//! what may expire ([`crate::coordinator::expiry`]), decides through the log, then hands what is
+//! held to the finisher.
 
 use std::{sync::Arc, time::Instant};
 
@@ -9,7 +9,7 @@ use bson::doc;
 use protocol::{Concern, Decided, TxId};
 use tracing::instrument::{Instrument, WithSubscriber};
 
-use super::{events::EventLog, validation::Validation};
+use super::{events::EventLog, isolation::validation::Validation};
 use crate::{
     coordinator::{Core, queries::read_lease::Deciding, stamps::own_changes::Changing, transaction::Transaction},
     error::{Error, ErrorKind, Result},

@@ -7,7 +7,7 @@ use bson::{Bson, Document};
 use futures_util::future::BoxFuture;
 
 use super::Database;
-use crate::{command::drop::drop_database, error::Result, options::Namespace};
+use crate::{command::collections::drop::drop_database, error::Result, options::Namespace};
 
 /// A collection or a view, as the application made it: see [`Database::list_collections`].
 #[derive(Clone, Debug, PartialEq)]

@@ -1,5 +1,5 @@
 //! The action `aggregate`, of a collection or a database: its options, and its answer as a cursor.
-//! How a pipeline is mapped and sent is in `crate::command::aggregate`.
+//! How a pipeline is mapped and sent is in `crate::command::reads::aggregate`.
 
 use std::{borrow::Cow, future::IntoFuture, marker::PhantomData, sync::Arc, time::Duration};
 
@@ -8,7 +8,7 @@ use futures_util::future::BoxFuture;
 use serde::de::DeserializeOwned;
 
 use crate::{
-    command::{aggregate, explain},
+    command::reads::{aggregate, explain},
     coordinator::{
         Core,
         request::{pipeline::AggregateCommand, terms::Terms},

@@ -1,5 +1,5 @@
 //! The action `bulk_write`: writes of several kinds to one collection, in one call. They are
-//! carried out by `crate::command::bulk`.
+//! carried out by `crate::command::bulk::bulk_write`.
 
 use std::{future::IntoFuture, sync::Arc};
 
@@ -10,8 +10,8 @@ use sd2v::update::Update;
 use super::{Modification, delete::delete_command, update::update_command};
 use crate::{
     command::{
-        bulk::{self, BulkWriteResult},
-        write_commands::{Operation, UpdateCommand},
+        bulk::bulk_write::{self, BulkWriteResult},
+        writes::write_commands::{Operation, UpdateCommand},
     },
     coordinator::Core,
     error::{Error, Result},
@@ -146,7 +146,7 @@ impl<'a> IntoFuture for BulkWrite<'a> {
             if operations.is_empty() {
                 return Err(Error::invalid(9, "bulk_write needs at least one write"));
             }
-            in_session!(session, |tx| bulk::write_bulk(core, tx, ns, &operations, ordered))
+            in_session!(session, |tx| bulk_write::write_bulk(core, tx, ns, &operations, ordered))
         })
     }
 }

@@ -1,5 +1,5 @@
 //! The actions `count_documents`, which counts exactly, and `estimated_document_count`, which asks
-//! the collection's metadata. They are carried out by `crate::command::count`.
+//! the collection's metadata. They are carried out by `crate::command::reads::count`.
 
 use std::{future::IntoFuture, sync::Arc, time::Duration};
 
@@ -7,7 +7,7 @@ use bson::{Bson, Document};
 use futures_util::future::BoxFuture;
 
 use crate::{
-    command::count,
+    command::reads::count,
     coordinator::{
         Core,
         request::{query::Query, terms::Terms},

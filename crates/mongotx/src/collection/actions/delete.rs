@@ -1,5 +1,5 @@
 //! The actions `delete_one` and `delete_many`, with their options. They are carried out by
-//! `crate::command::delete`.
+//! `crate::command::writes::delete`.
 
 use std::{future::IntoFuture, sync::Arc};
 
@@ -8,7 +8,7 @@ use futures_util::future::BoxFuture;
 use sd2v::filter::with_scripts_as_expressions;
 
 use crate::{
-    command::{delete, write_commands::DeleteCommand},
+    command::writes::{delete, write_commands::DeleteCommand},
     coordinator::{Core, request::terms::Terms},
     error::Result,
     options::Namespace,

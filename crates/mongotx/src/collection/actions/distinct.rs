@@ -1,5 +1,5 @@
 //! The action `distinct`: the different values of one field. It is carried out by
-//! `crate::command::distinct`.
+//! `crate::command::reads::distinct`.
 
 use std::{future::IntoFuture, sync::Arc, time::Duration};
 
@@ -8,7 +8,7 @@ use futures_util::future::BoxFuture;
 use sd2v::filter::with_scripts_as_expressions;
 
 use crate::{
-    command::distinct,
+    command::reads::distinct,
     coordinator::{
         Core,
         request::{query::Query, terms::Terms},

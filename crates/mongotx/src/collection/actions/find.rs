@@ -1,5 +1,5 @@
 //! The actions `find` and `find_one`, with their options. How a query is answered, with pending
-//! documents and without, is in `crate::command::find`.
+//! documents and without, is in `crate::command::reads::find`.
 
 use std::{future::IntoFuture, marker::PhantomData, sync::Arc, time::Duration};
 
@@ -9,7 +9,7 @@ use sd2v::filter::with_scripts_as_expressions;
 use serde::de::DeserializeOwned;
 
 use crate::{
-    command::{explain, find},
+    command::reads::{explain, find},
     coordinator::{
         Core,
         request::{

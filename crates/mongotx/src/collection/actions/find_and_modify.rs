@@ -1,5 +1,5 @@
 //! The actions `find_one_and_update`, `find_one_and_replace` and `find_one_and_delete`. They are
-//! carried out by `crate::command::find_and_modify`.
+//! carried out by `crate::command::writes::find_and_modify`.
 
 use std::{future::IntoFuture, marker::PhantomData, sync::Arc};
 
@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 
 use super::{ReturnDocument, delete::delete_command, update::update_command};
 use crate::{
-    command::{
+    command::writes::{
         find_and_modify::{self, Modified},
         write_commands::{DeleteCommand, FindAndModify, Modify, UpdateCommand},
     },

@@ -1,5 +1,5 @@
 //! The actions `insert_one` and `insert_many`. Documents come here as bytes
-//! (`crate::document::encode`), and are inserted by `crate::command::insert`.
+//! (`crate::document::encode`), and are inserted by `crate::command::writes::insert`.
 
 use std::{future::IntoFuture, sync::Arc};
 
@@ -8,7 +8,7 @@ use futures_util::future::BoxFuture;
 
 use crate::{
     collection::Encoded,
-    command::{implicit, insert},
+    command::writes::{implicit, insert},
     coordinator::{Core, transaction::Transaction},
     error::{Error, Result},
     options::Namespace,

@@ -1,5 +1,5 @@
 //! The actions `update_one`, `update_many` and `replace_one`, with their options. They are carried
-//! out by `crate::command::update`.
+//! out by `crate::command::writes::update`.
 
 use std::{future::IntoFuture, sync::Arc};
 
@@ -8,7 +8,7 @@ use futures_util::future::BoxFuture;
 use sd2v::{filter::with_scripts_as_expressions, update::Update};
 
 use crate::{
-    command::{
+    command::writes::{
         update::{self, UpdateResult},
         write_commands::UpdateCommand,
     },

@@ -32,7 +32,7 @@ use sd2v::{
 pub(crate) use self::read::EventReader;
 pub use self::read::{Event, Position};
 use crate::{
-    command::{
+    command::writes::{
         find_and_modify, insert,
         write_commands::{FindAndModify, Modify, UpdateCommand},
     },

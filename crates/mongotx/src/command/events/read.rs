@@ -12,7 +12,7 @@ use bson::{Bson, Document, Timestamp, doc, oid::ObjectId};
 use tokio::time::{Instant, timeout_at};
 
 use crate::{
-    command::committed,
+    command::isolation::committed,
     coordinator::{
         Core,
         events::SEQUENCE,

@@ -1,5 +1,5 @@
 //! Drops the scratch collections that text searches make for themselves: at their end, or, of dead
-//! clients, in a sweep. `crate::command::text` makes and fills them.
+//! clients, in a sweep. `crate::command::access_paths::text` makes and fills them.
 
 use bson::doc;
 

@@ -12,8 +12,8 @@
 //!
 //! One read does 2 for all that a statement has placed, and for all indexes together, those with a
 //! collation apart; only where a document is found, one read for each. A few inserts take it along
-//! in the command that places them (`crate::command::unique_inserts`), and so does each statement
-//! of a command of several ([`questions_behind`]).
+//! in the command that places them (`crate::command::writes::unique_inserts`), and so does each
+//! statement of a command of several ([`questions_behind`]).
 //!
 //! The other order would let a value in between the read and the placing.
 

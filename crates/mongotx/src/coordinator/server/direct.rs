@@ -84,9 +84,9 @@ pub(crate) fn matches_nothing(command: &Document) -> bool {
     }
 }
 
-/// Returns true if the filter is one that `command::probe` makes: an `_id` that no document has,
-/// and something else. A filter that the application has sent has conditions for the lock beside
-/// it.
+/// Returns true if the filter is one that `command::query::nowhere` makes: an `_id` that no
+/// document has, and something else. A filter that the application has sent has conditions for the
+/// lock beside it.
 fn is_nowhere(filter: &Document) -> bool {
     let all = filter.get_array("$and").ok().filter(|all| all.len() == 2 && filter.len() == 1);
     let first = all.and_then(|all| all.first()?.as_document());

@@ -1,5 +1,5 @@
 //! Validation ahead of the commit: the one that was sent behind the last write
-//! (`crate::command::validation_ahead`), and what is expected to come behind that write.
+//! (`crate::command::isolation::validation_ahead`), and what is expected to come behind that write.
 
 use std::time::Instant;
 

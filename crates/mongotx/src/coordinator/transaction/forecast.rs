@@ -2,7 +2,7 @@
 //! inserts like it: into the same collection, after as many reads and writes.
 //!
 //! No correctness rests on it. A wrong one costs the server reads that are not needed
-//! (`crate::command::validation_ahead`).
+//! (`crate::command::isolation::validation_ahead`).
 
 use std::{
     collections::hash_map::DefaultHasher,

@@ -16,7 +16,7 @@
 //!    first document in an order is such a query, too (decision 0072).
 //!
 //! A query beside what own transactions have left, or are being decided, has rules of its own
-//! (decision 0077, `command/beside_own_changes.rs`).
+//! (decision 0077, `command/access_paths/beside_own_changes.rs`).
 //!
 //! | file | content |
 //! | --- | --- |

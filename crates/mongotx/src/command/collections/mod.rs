@@ -1,0 +1,12 @@
+//! Commands about whole collections and databases, which are part of no transaction. Their options
+//! and indexes are in `crate::coordinator::catalog` and `crate::coordinator::schema`.
+//!
+//! | file | content |
+//! | --- | --- |
+//! | [`mod@drop`] | dropping collections and databases |
+//! | [`rename`] | renaming collections |
+//! | [`collection_events`] | the events that both leave in change streams |
+
+mod collection_events;
+pub(crate) mod drop;
+pub(crate) mod rename;

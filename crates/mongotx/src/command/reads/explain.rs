@@ -1,0 +1,164 @@
+//! `explain`: the server's plan for the command that a read would send now, or for a command as the
+//! application wrote it.
+//!
+//! What is pending is settled first, as the read itself would do. Nothing is locked: at repeatable
+//! read the plan is that of the read as it would be at read committed.
+
+use bson::{Bson, Document, doc};
+use sd2v::{
+    filter::check_filter,
+    index::{has_slot, show_plan},
+    names::SLOT,
+    pipeline::{Output, split_output},
+};
+
+use crate::{
+    command::{
+        access_paths::{fetch, one_command, own_view, plan::Plan},
+        query::{query_stages::as_aggregate, views},
+    },
+    coordinator::{
+        Core,
+        request::{pipeline::AggregateCommand, query::Query, terms::Terms},
+        transaction::Transaction,
+    },
+    error::Result,
+    options::{Namespace, Verbosity},
+};
+
+pub(crate) async fn find(
+    core: &Core,
+    tx: Option<&Transaction>,
+    ns: &Namespace,
+    query: &Query,
+    verbosity: Verbosity,
+) -> Result<Document> {
+    query.check()?;
+    let query = &*query.resolved(core, ns).await?;
+    if views::is_view(core, ns).await? {
+        return aggregate(core, tx, ns, &as_aggregate(query)?, verbosity).await;
+    }
+    let command = find_command(core, tx, ns, query).await?;
+    ask(core, ns, command, verbosity).await
+}
+
+async fn find_command(core: &Core, tx: Option<&Transaction>, ns: &Namespace, query: &Query) -> Result<Document> {
+    if query.terms.find_only.is_some() {
+        core.pending.settle_pending(ns, &query.filter, &query.terms, None).await?;
+        return Ok(query.to_find(ns, sd2v::view::safe_filter(&query.filter, core.catalog.shards.none())));
+    }
+    if let Some(filter) = fetch::by_id_filter(core, tx, ns, query).await? {
+        return Ok(query.to_find(ns, filter));
+    }
+    let me = tx.and_then(Transaction::id);
+    let own = me.filter(|_| tx.is_some_and(|tx| tx.has_written(ns)));
+    if own.is_none()
+        && let Some(filter) = fetch::by_ids_filter(core, ns, query).await?
+    {
+        return Ok(query.to_find(ns, filter));
+    }
+    let visible = core.pending.settle_pending(ns, &query.filter, &query.terms, me).await?.visible(own);
+    if visible.is_some() || query.sees_lock_fields() {
+        return own_view::command(visible.as_ref(), ns, query);
+    }
+    // Documents that are still pending belong to active transactions, and are not in the way.
+    if let Some(command) = one_command::find_command(core, ns, query, me).await? {
+        return Ok(command.into_pipeline());
+    }
+    Ok(query.to_find(ns, sd2v::view::safe_filter(&query.filter, core.catalog.shards.none())))
+}
+
+pub(crate) async fn aggregate(
+    core: &Core,
+    tx: Option<&Transaction>,
+    ns: &Namespace,
+    command: &AggregateCommand,
+    verbosity: Verbosity,
+) -> Result<Document> {
+    let (before, output) = split_output(&command.pipeline)?;
+    let terms = command.terms.resolved(core, ns).await?.into_owned();
+    let before = AggregateCommand { pipeline: before.to_vec(), terms, ..command.clone() };
+    let mut plan = Plan::of(core, tx, ns, &before).await?;
+    plan.settle(core).await?;
+    let command = match output {
+        Some(Output::Out { stage, .. }) => plan.writing_command(stage)?,
+        Some(Output::Merge(merge)) => plan.writing_command(merge.stage)?,
+        None => plan.one_command(core).await?.unwrap_or_else(|| plan.plain_command()),
+    };
+    ask(core, ns, command, verbosity).await
+}
+
+async fn ask(core: &Core, ns: &Namespace, command: Document, verbosity: Verbosity) -> Result<Document> {
+    core.server.run_command(&ns.db, doc! {"explain": command, "verbosity": verbosity.as_str()}).await
+}
+
+/// Fields of a command that are a hint, hold some, or are about the index that is hinted at.
+const HINTED: [&str; 5] = ["hint", "updates", "deletes", "min", "max"];
+
+/// The plan for a command as the application wrote it, on the safe versions, in the application's
+/// own terms: indexes have their names, and MongoTx's own are not in it. `verbosity`: none for a
+/// command whose own option requests the plan.
+pub(crate) async fn as_written(
+    core: &Core,
+    ns: &Namespace,
+    command: Document,
+    verbosity: Option<Verbosity>,
+) -> Result<Document> {
+    let mut sent = command.clone();
+    for filter in conditions(&sent) {
+        check_filter(filter)?;
+    }
+    let is_collection = !ns.coll.is_empty() && !views::is_view(core, ns).await?;
+    if is_collection {
+        let mut is_slotted = false;
+        for hint in hints(&mut sent) {
+            let terms = Terms { hint: Some(hint.clone()), ..Terms::default() };
+            if let Some(stored) = &terms.resolved(core, ns).await?.hint {
+                is_slotted |= stored.as_str().is_some_and(has_slot);
+                hint.clone_from(stored);
+            }
+        }
+        for bound in ["min", "max"].into_iter().filter(|_| is_slotted) {
+            sent.get_document_mut(bound).into_iter().for_each(|bound| drop(bound.insert(SLOT, Bson::MinKey)));
+        }
+    }
+    let runs = verbosity.is_some_and(|verbosity| verbosity != Verbosity::QueryPlanner);
+    if runs && is_collection {
+        core.pending.settle_pending(ns, &Document::new(), &Terms::default(), None).await?;
+    }
+    let mut plan = match verbosity {
+        Some(verbosity) => ask(core, ns, sent, verbosity).await?,
+        None => core.server.run_command(&ns.db, sent).await?,
+    };
+    show_plan(&mut plan);
+    if let Ok(shown) = plan.get_document_mut("command") {
+        for (field, value) in shown.iter_mut() {
+            if let Some(written) = command.get(field).filter(|_| HINTED.contains(&field.as_str())) {
+                value.clone_from(written);
+            }
+        }
+    }
+    Ok(plan)
+}
+
+/// The conditions in a command that reads or writes documents of one collection.
+fn conditions(command: &Document) -> impl Iterator<Item = &Document> {
+    let own = ["filter", "query"].into_iter().filter_map(|field| command.get_document(field).ok());
+    let lists = ["updates", "deletes"].into_iter().filter_map(|field| command.get_array(field).ok());
+    let statements = lists.flatten().filter_map(Bson::as_document);
+    own.chain(statements.filter_map(|statement| statement.get_document("q").ok()))
+}
+
+/// The hints in a command.
+fn hints(command: &mut Document) -> Vec<&mut Bson> {
+    let mut hints = Vec::new();
+    for (field, value) in command.iter_mut().filter(|(field, _)| HINTED.contains(&field.as_str())) {
+        if field == "hint" {
+            hints.push(value);
+        } else if let Bson::Array(statements) = value {
+            let statements = statements.iter_mut().filter_map(Bson::as_document_mut);
+            hints.extend(statements.filter_map(|statement| statement.get_mut("hint")));
+        }
+    }
+    hints
+}

@@ -1,0 +1,207 @@
+//! A write of one document outside a transaction: one conditional command on a clean document.
+//!
+//! 1. Send the user's statement with the condition that the document has no lock.
+//! 2. A document matched: done. None matched: if a locked document could have, repair it if its
+//!    transaction is decided, otherwise wait for it (as MongoDB's own writes do, up to the client's
+//!    limit), and go to 1.
+//!
+//! The command is sent once; an answer that is lost is an indeterminate outcome, as it is with a
+//! plain driver whose server cannot retry writes.
+
+use bson::{Document, doc};
+use sd2v::{
+    filter::guard_filter,
+    names::{INSERT, READERS, RESERVED, WRITER},
+    statement, stored, view,
+};
+
+use crate::{
+    coordinator::{
+        Core,
+        finishing::lock_wait::LockWait,
+        request::{address::Address, query, terms::Terms},
+        stored::lock_fields::locks_only,
+    },
+    error::{Error, ErrorKind, Result},
+    options::Namespace,
+};
+
+/// Attempts without waiting in between. Those between which a rival is waited for are limited by
+/// [`LockWait`] alone.
+const ATTEMPTS: usize = 64;
+
+/// Result of looking for locks between a write outside transactions and the documents that it could
+/// match.
+pub(crate) enum Obstacle {
+    /// No lock is in the way, and no document matches.
+    None,
+    /// The lock was removed: try again.
+    Cleared,
+    /// The lock was waited for, and may still be there: try again.
+    Waited,
+}
+
+/// The user's filter and the condition that the document has no lock, in one.
+pub(crate) fn unlocked(filter: &Document) -> Document {
+    let mut both = guard_filter(filter);
+    both.extend(statement::unlocked());
+    both
+}
+
+/// Waits for, or clears, whatever locked document the filter could match. A rival's pending insert
+/// matches nothing, but stands in the way of an upsert with its `_id`.
+async fn clear_the_way(
+    core: &Core,
+    ns: &Namespace,
+    filter: &Document,
+    terms: &Terms,
+    upsert: bool,
+    lock_wait: &mut LockWait,
+) -> Result<Obstacle> {
+    let pinned = query::pinned_id(core, ns, filter, terms).await?;
+    let key = core.catalog.shard_key(ns).await?;
+    let may_match = match &pinned {
+        Some(id) => {
+            let mut at = Address::named(id.clone(), filter, terms, &key).filter();
+            at.insert(
+                "$or",
+                [guard_filter(filter), doc! {WRITER: {"$exists": true}}, doc! {READERS: {"$exists": true}}],
+            );
+            at
+        }
+        None => {
+            let settled = core.pending.settle_pending(ns, filter, terms, None).await?;
+            core.repairs.refuse_unfinished(ns, filter, &settled.unfinished).await?;
+            // Held by a lock, or by metadata without an owner.
+            let locked = RESERVED.map(|name| doc! {name: {"$exists": true}});
+            doc! {"$and": [view::without_pending_inserts(filter), {"$or": locked.to_vec()}]}
+        }
+    };
+    let mut find = doc! {"find": &ns.coll, "filter": may_match, "projection": locks_only(&key)};
+    terms.add_to(&mut find);
+    let Some(found) = core.server.find_first(ns, find).await? else {
+        return if pinned.is_some() { Ok(Obstacle::None) } else { unlocked_match(core, ns, filter, terms).await };
+    };
+    let (at, lock) = (Address::of(&found, &key)?, stored::lock_state(&found)?);
+    let Some(rival) = core.repairs.clear_locks(ns, &at, &lock, None).await? else { return Ok(Obstacle::Cleared) };
+    let in_the_way = if lock.insert { upsert } else { safe_matches(core, ns, &at, filter, terms).await? };
+    if !in_the_way {
+        return Ok(Obstacle::None);
+    }
+    lock_wait.wait_for(&core.server, ns, &at.id, rival).await?;
+    Ok(Obstacle::Waited)
+}
+
+/// Looks for a matching document, which was locked when the write was tried. It may be free now, or
+/// locked by the next rival: the next attempt meets that.
+async fn unlocked_match(core: &Core, ns: &Namespace, filter: &Document, terms: &Terms) -> Result<Obstacle> {
+    let matching = view::without_pending_inserts(filter);
+    let mut find = doc! {"find": &ns.coll, "filter": matching, "projection": {"_id": 1}};
+    terms.add_to(&mut find);
+    let found = core.server.find_first(ns, find).await?;
+    Ok(if found.is_some() { Obstacle::Cleared } else { Obstacle::None })
+}
+
+async fn safe_matches(core: &Core, ns: &Namespace, at: &Address, filter: &Document, terms: &Terms) -> Result<bool> {
+    let filter = doc! {"$and": [at.filter(), {INSERT: {"$exists": false}}, guard_filter(filter)]};
+    let mut find = doc! {"find": &ns.coll, "filter": filter, "projection": {"_id": 1}};
+    terms.add_to(&mut find);
+    Ok(core.server.find_first(ns, find).await?.is_some())
+}
+
+/// A write that has waited may have begun before change streams were switched on: it would leave no
+/// event.
+pub(crate) async fn refuse_watched(core: &Core, ns: &Namespace) -> Result<()> {
+    if core.catalog.look_up(ns).await?.watch.is_none() {
+        return Ok(());
+    }
+    let message = format!("change streams were switched on for {ns} while the write waited: it was not made");
+    Err(Error::new(ErrorKind::Conflict, message))
+}
+
+/// State that one write keeps between its attempts.
+pub(crate) struct Attempts<'a> {
+    core: &'a Core,
+    ns: &'a Namespace,
+    filter: &'a Document,
+    terms: &'a Terms,
+    upsert: bool,
+    lock_wait: LockWait,
+    left: usize,
+}
+
+impl<'a> Attempts<'a> {
+    pub(crate) fn new(core: &'a Core, ns: &'a Namespace, filter: &'a Document, terms: &'a Terms) -> Self {
+        let lock_wait = LockWait::new(core.options.write_wait);
+        Self { core, ns, filter, terms, upsert: false, lock_wait, left: ATTEMPTS }
+    }
+
+    /// The write is an upsert of the `_id` in its filter.
+    pub(crate) fn upserting(self, upsert: bool) -> Self {
+        Self { upsert, ..self }
+    }
+
+    /// Called after an attempt that matched nothing. Returns true if there is reason for another;
+    /// false: no document matches.
+    pub(crate) async fn again(&mut self) -> Result<bool> {
+        let Self { core, ns, filter, terms, upsert, lock_wait, left } = self;
+        if *left == 0 {
+            let message =
+                format!("documents of {ns} changed hands {ATTEMPTS} times while one of them was to be written");
+            return Err(Error::new(ErrorKind::Conflict, message));
+        }
+        let obstacle = clear_the_way(core, ns, filter, terms, *upsert, lock_wait).await?;
+        refuse_watched(core, ns).await?;
+        match obstacle {
+            Obstacle::None => return Ok(false),
+            Obstacle::Cleared => *left -= 1,
+            Obstacle::Waited => {}
+        }
+        Ok(true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bson::oid::ObjectId;
+    use sd2v::unheld;
+
+    use super::*;
+    use crate::{
+        command::query::nowhere::nowhere,
+        coordinator::server::direct::{matches_nothing, spares_locked},
+    };
+
+    #[test]
+    fn direct_writes_of_all_commands_are_let_through() {
+        let (free, matching_nothing) = (unlocked(&doc! {"n": 1}), nowhere(&doc! {"n": 1}));
+        let mut failing = doc! {"_id": 1};
+        failing.extend(statement::unlocked_or_failing());
+        for filter in [free, failing, matching_nothing] {
+            assert!(spares_locked(&doc! {"update": "c", "updates": [{"q": filter.clone(), "u": {"$set": {"n": 2}}}]}));
+            assert!(spares_locked(&doc! {"delete": "c", "deletes": [{"q": filter.clone(), "limit": 1}]}));
+            assert!(spares_locked(&doc! {"findAndModify": "c", "query": filter, "remove": true}));
+        }
+        assert!(spares_locked(&doc! {"insert": "c", "documents": [{"_id": 1}]}));
+        let guarded = unheld::guarded(&doc! {"$set": {"n": 2}}).unwrap();
+        assert!(spares_locked(&doc! {"update": "c", "updates": [{"q": {"_id": 1}, "u": guarded}]}));
+        assert!(!spares_locked(&doc! {"update": "c", "updates": [{"q": {"_id": 1}, "u": {"$set": {"n": 2}}}]}));
+    }
+
+    #[test]
+    fn only_probes_match_nothing() {
+        let update = |q: Document| doc! {"update": "c", "updates": [{"q": q, "u": {"$set": {"n": 2}}}]};
+        let modify = |query: Document| doc! {"findAndModify": "c", "query": query, "update": {"$set": {"n": 2}}};
+        let probe = nowhere(&doc! {"n": 1});
+        assert!(matches_nothing(&update(probe.clone())) && matches_nothing(&modify(probe.clone())));
+        let mut upsert = modify(probe);
+        upsert.insert("upsert", true);
+        assert!(!matches_nothing(&upsert));
+        let asked = doc! {"$and": [{"_id": ObjectId::new()}, {"n": 1}]};
+        for filter in [unlocked(&asked), unlocked(&doc! {"_id": ObjectId::new()})] {
+            assert!(!matches_nothing(&update(filter.clone())) && !matches_nothing(&modify(filter.clone())), "{filter}");
+        }
+        assert!(!matches_nothing(&doc! {"insert": "c", "documents": [{"_id": 1}]}));
+        assert!(!matches_nothing(&doc! {"delete": "c", "deletes": [{"q": {}, "limit": 1}]}));
+    }
+}

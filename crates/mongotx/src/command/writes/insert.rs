@@ -1,0 +1,468 @@
+//! `insert`: inside a transaction each document is stored with an unsafe version only.
+//!
+//! A duplicate `_id` is looked up. Of a document that is committed, or inserted by this
+//! transaction: the server's duplicate-key error. Of one that this transaction has removed: it is
+//! revived. Of an active rival's: a conflict. Of a leftover: it is repaired, and the insert is sent
+//! again.
+
+use std::{slice, sync::Arc};
+
+use bson::{Bson, Document, doc, oid::ObjectId};
+use protocol::{LockState, TxId};
+use sd2v::{
+    index::Unique,
+    names::{REMOVE, WRITER, tx_id_to_bson},
+    shard::ShardKey,
+    statement,
+    stored::{check_document, check_id, pending_insert},
+};
+
+use super::{
+    direct::refuse_watched,
+    implicit,
+    unique_inserts::{PlacedInserts, place_compared},
+};
+use crate::{
+    command::isolation::validation_ahead::send_insert,
+    coordinator::{
+        Core,
+        finishing::lock_wait::LockWait,
+        locking::unique::{Before, Placed},
+        request::{address::Address, fields::Fields},
+        server::WriteAnswer,
+        transaction::{Hold, Transaction},
+    },
+    error::{Error, ErrorKind, Progress, Result, WriteError},
+    options::Namespace,
+};
+
+/// Documents and bytes of one command.
+pub(crate) const BATCH: usize = 1_000;
+pub(crate) const BATCH_BYTES: usize = 8 * 1024 * 1024;
+const ATTEMPTS: usize = 64;
+
+/// The document with its `_id` first, as the server stores it, made here if it has none.
+pub(crate) fn with_id(mut document: Document) -> (Bson, Document) {
+    if let Some((name, id)) = document.iter().next()
+        && name == "_id"
+    {
+        return (id.clone(), document);
+    }
+    let id = document.remove("_id").unwrap_or_else(|| ObjectId::new().into());
+    let mut first = doc! {"_id": id.clone()};
+    first.extend(std::mem::take(&mut document));
+    (id, first)
+}
+
+fn check(document: &Document) -> Result<()> {
+    Ok(check_document(document)?)
+}
+
+/// Refuses documents that a transaction cannot store faithfully.
+pub(crate) fn check_pending(document: &Document) -> Result<()> {
+    check(document)?;
+    document.get("_id").map_or(Ok(()), check_id)?;
+    for (field, value) in document {
+        if field.starts_with('$') {
+            return Err(Error::unsupported(format!(
+                "the field {field:?} cannot be inserted in a transaction: the server would take it for an operator when the transaction is finished"
+            )));
+        }
+        if matches!(value, Bson::Timestamp(stamp) if stamp.time == 0 && stamp.increment == 0) {
+            return Err(Error::unsupported(format!(
+                "the field {field:?} is an empty timestamp, which the server would fill in when it is inserted outside a transaction only"
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Outside a transaction: one plain insert, unless pending values of a unique index count.
+pub(crate) async fn one_directly(core: &Arc<Core>, ns: &Namespace, document: Document) -> Result<Bson> {
+    core.catalog.check_written(ns, false)?;
+    check(&document)?;
+    if core.catalog.look_up(ns).await?.needs_transaction(None) {
+        let (_, document) = with_id(document);
+        return implicit::in_transaction!(core, |tx| one(core, tx, ns, document.clone()));
+    }
+    let (id, document) = with_id(document);
+    let key = core.catalog.shard_key(ns).await?;
+    let at = Address::of(&document, &key)?;
+    let mut lock_wait = LockWait::new(core.options.write_wait);
+    for _ in 0..ATTEMPTS {
+        let command = doc! {"insert": &ns.coll, "documents": [document.clone()]};
+        let answer = core.server.write_directly(&ns.db, command).await?;
+        match answer.ok() {
+            Err(error) if error.is_duplicate_id() => {
+                if !way_is_free(core, ns, &at, None, &mut lock_wait).await? {
+                    return Err(error);
+                }
+                refuse_watched(core, ns).await?;
+            }
+            Err(error) => return Err(error),
+            Ok(_) => return Ok(id),
+        }
+    }
+    Err(too_many_attempts(ns, &id))
+}
+
+/// Inserts one document inside a transaction.
+pub(crate) async fn one(core: &Core, tx: &mut Transaction, ns: &Namespace, document: Document) -> Result<Bson> {
+    check_pending(&document)?;
+    let me = core.lifecycle.ensure_started(tx, ns).await?;
+    let collection = core.catalog.admit_writes(ns, me).await?;
+    collection.check_words(&document)?;
+    let (id, document) = with_id(document);
+    let key = core.catalog.shard_key(ns).await?;
+    let at = Address::of(&document, &key)?;
+    let stored = pending_insert(me, &document, &key)?;
+    let owned = tx.may_hold(ns, &at.id);
+    tx.hold(&core.options, ns, slice::from_ref(&at), Hold::Insert)?;
+    let mut lock_wait = LockWait::new(tx.options.lock_wait);
+    let new = NewDocument { at: &at, stored: &stored, document: &document };
+    for _ in 0..ATTEMPTS {
+        let placed = place(core, tx, ns, &collection.uniques, &new, me).await;
+        // The transaction held the `_id`, and its lock is gone: the `_id` was free, or a rival has
+        // it now.
+        if owned && !matches!(placed, Ok(Put { before: Before::Removed, .. })) {
+            core.standings.vouch_for_lock(tx).await?;
+        }
+        let Put { before, is_compared } = match placed {
+            Ok(put) => put,
+            Err(error) if error.is_pending_duplicate() => {
+                let uniques = &collection.uniques;
+                Box::pin(core.uniqueness.meet_pending_duplicate(ns, uniques, error, me, &mut lock_wait)).await?;
+                continue;
+            }
+            Err(error) if error.is_duplicate_id() => {
+                if !Box::pin(way_is_free(core, ns, &at, Some(me), &mut lock_wait)).await? {
+                    return Err(error);
+                }
+                continue;
+            }
+            Err(error) => return Err(error),
+        };
+        let uniques = &collection.uniques;
+        let placed = Placed { ns, at: &at, uniques, before: &before, inserted: Some(&document) };
+        if !is_compared && !uniques.is_empty() {
+            Box::pin(core.uniqueness.check_placed(tx, &placed, me, &mut lock_wait)).await?;
+        }
+        if matches!(before, Before::Removed) {
+            tx.note_locked(ns, slice::from_ref(&at), false);
+        }
+        tx.note_own(ns, [&at.id]);
+        return Ok(id);
+    }
+    Err(too_many_attempts(ns, &id))
+}
+
+/// A document that is to be inserted.
+struct NewDocument<'a> {
+    at: &'a Address,
+    /// The document as it is stored while it is pending.
+    stored: &'a Document,
+    document: &'a Document,
+}
+
+/// A document that was stored as pending.
+struct Put {
+    before: Before,
+    /// True if it is known that no other document has one of its keys, so that no read has to find
+    /// out.
+    is_compared: bool,
+}
+
+/// Stores it, if nothing has its `_id` but a document that this transaction has removed.
+async fn place(
+    core: &Core,
+    tx: &mut Transaction,
+    ns: &Namespace,
+    uniques: &[Unique],
+    new: &NewDocument<'_>,
+    me: TxId,
+) -> Result<Put> {
+    let placing = place_compared(core, tx, ns, uniques, slice::from_ref(new.stored), &[new.document], me).await?;
+    let refused = match placing {
+        Some(PlacedInserts { refused: None, are_compared, .. }) => {
+            return Ok(Put { before: Before::Absent, is_compared: are_compared });
+        }
+        Some(PlacedInserts { refused: Some(refused), .. }) if refused.is_duplicate_key() => refused,
+        // Whatever else the server has against it, it says of an insert.
+        _ => match send(core, tx, ns, vec![new.stored.clone()], true).await?.ok() {
+            Ok(_) => return Ok(Put { before: Before::Absent, is_compared: false }),
+            Err(refused) => refused,
+        },
+    };
+    let is_id_taken = refused.is_duplicate_key() && !refused.is_pending_duplicate();
+    match is_id_taken && revive(core, tx, ns, new.at, new.document, me).await? {
+        true => Ok(Put { before: Before::Removed, is_compared: false }),
+        false => Err(refused),
+    }
+}
+
+fn too_many_attempts(ns: &Namespace, id: &Bson) -> Error {
+    Error::new(
+        ErrorKind::Conflict,
+        format!("the document {{_id: {id}}} of {ns} changed hands {ATTEMPTS} times while it was to be inserted"),
+    )
+}
+
+async fn send(
+    core: &Core,
+    tx: &mut Transaction,
+    ns: &Namespace,
+    documents: Vec<Document>,
+    ordered: bool,
+) -> Result<WriteAnswer> {
+    send_insert(core, tx, ns, doc! {"insert": &ns.coll, "documents": documents, "ordered": ordered}).await
+}
+
+/// A document that this transaction has removed comes back.
+async fn revive(
+    core: &Core,
+    tx: &mut Transaction,
+    ns: &Namespace,
+    at: &Address,
+    document: &Document,
+    me: TxId,
+) -> Result<bool> {
+    if !tx.has_written(ns) {
+        return Ok(false);
+    }
+    if core.catalog.look_up(ns).await?.has_collation {
+        refuse_other_id(core, ns, at, me).await?;
+    }
+    let command = doc! {"update": &ns.coll, "updates": [statement::revive(at.filter(), document, me)]};
+    Ok(core.server.send_prepared(tx, ns, command, &Fields::All).await?.ok()?.n == 1)
+}
+
+/// Under the collection's collation the removed document may have another `_id`, which could not be
+/// changed at the end.
+async fn refuse_other_id(core: &Core, ns: &Namespace, at: &Address, me: TxId) -> Result<()> {
+    let mine = doc! {"$and": [at.filter(), {WRITER: tx_id_to_bson(me), REMOVE: true}]};
+    let find = doc! {"find": &ns.coll, "filter": mine, "projection": {"_id": 1}};
+    let Some(removed) = core.server.find_first(ns, find).await? else { return Ok(()) };
+    match removed.get("_id") {
+        Some(id) if !has_same_strings(id, &at.id) => Err(Error::unsupported(format!(
+            "the document {{_id: {at}}} cannot be inserted into {ns}: its _id is equal to {id}, of a document that the transaction has removed, and not the same"
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// Of two equal values, in all that a collation may have made equal.
+fn has_same_strings(one: &Bson, other: &Bson) -> bool {
+    match (one, other) {
+        (Bson::String(one), Bson::String(other)) => one == other,
+        (Bson::Document(one), Bson::Document(other)) => {
+            one.values().zip(other.values()).all(|(one, other)| has_same_strings(one, other))
+        }
+        (Bson::Array(one), Bson::Array(other)) => {
+            one.iter().zip(other).all(|(one, other)| has_same_strings(one, other))
+        }
+        _ => true,
+    }
+}
+
+/// Returns true if the insert can be tried again: the leftover that had the `_id` is repaired, or
+/// its holder was waited for. False: the `_id` is taken.
+async fn way_is_free(
+    core: &Core,
+    ns: &Namespace,
+    at: &Address,
+    me: Option<TxId>,
+    lock_wait: &mut LockWait,
+) -> Result<bool> {
+    let Some((at, lock)) = holder_of(core, ns, at).await? else { return Ok(true) };
+    let Some(writer) = lock.writer.filter(|writer| Some(*writer) != me) else { return Ok(false) };
+    match core.repairs.clear_locks(ns, &at, &lock, me).await? {
+        None => Ok(true),
+        // The rival only changes the document, which exists whether or not the rival commits.
+        Some(_) if !lock.insert && !lock.remove => Ok(false),
+        Some(_) => {
+            lock_wait.wait_for(&core.server, ns, &at.id, writer).await?;
+            Ok(true)
+        }
+    }
+}
+
+/// The document that has this `_id`: here, or with another shard key.
+async fn holder_of(core: &Core, ns: &Namespace, at: &Address) -> Result<Option<(Address, LockState)>> {
+    let mut at = at.clone();
+    let mut lock = core.server.fetch_locks(ns, &at).await?;
+    if lock.is_none() && !at.key().is_empty() {
+        at = core.server.ask_where(ns, Address::bare(at.id), &core.catalog.shard_key(ns).await?).await?;
+        lock = core.server.fetch_locks(ns, &at).await?;
+    }
+    Ok(lock.map(|lock| (at, lock)))
+}
+
+/// Inserts several documents in a transaction. Returns their `_id`s; an error carries what was
+/// refused and how many were inserted.
+pub(crate) async fn many(
+    core: &Core,
+    tx: &mut Transaction,
+    ns: &Namespace,
+    documents: Vec<Document>,
+    ordered: bool,
+) -> Result<Vec<Bson>> {
+    let mut batch = Batch { ids: Vec::with_capacity(documents.len()), refused: Vec::new(), ordered };
+    let mut waiting: Vec<(usize, Document)> = Vec::new();
+    let mut bytes = 0;
+    let last = documents.len().saturating_sub(1);
+    for (index, document) in documents.into_iter().enumerate() {
+        let (id, document) = with_id(document);
+        bytes += document.to_vec().map_or(0, |bytes| bytes.len());
+        batch.ids.push(id);
+        waiting.push((index, document));
+        if waiting.len() >= BATCH || bytes >= BATCH_BYTES || index == last {
+            bytes = 0;
+            if !batch.insert(core, tx, ns, std::mem::take(&mut waiting)).await? {
+                break;
+            }
+        }
+    }
+    batch.finish(ns)
+}
+
+fn addresses(documents: &[(usize, Document)], key: &ShardKey) -> Result<Vec<Address>> {
+    documents.iter().map(|(_, document)| Address::of(document, key)).collect()
+}
+
+/// Places documents, which are `stored` so: compared by the same command where that can be, else by
+/// an `insert`.
+async fn place_several(
+    core: &Core,
+    tx: &mut Transaction,
+    ns: &Namespace,
+    uniques: &[Unique],
+    stored: Vec<Document>,
+    documents: &[&Document],
+    me: TxId,
+) -> Result<PlacedInserts> {
+    if let Some(placed) = place_compared(core, tx, ns, uniques, &stored, documents, me).await? {
+        return Ok(placed);
+    }
+    let sent = stored.len();
+    if sent == 0 {
+        return Ok(PlacedInserts::default());
+    }
+    let answer = send(core, tx, ns, stored, true).await?;
+    let done = answer.errors.first().map_or(sent, |(at, _)| *at);
+    Ok(PlacedInserts { done, ..PlacedInserts::default() })
+}
+
+struct Batch {
+    ids: Vec<Bson>,
+    refused: Vec<WriteError>,
+    ordered: bool,
+}
+
+impl Batch {
+    /// Inserts the documents. `false`: an error stops an ordered command here.
+    async fn insert(
+        &mut self,
+        core: &Core,
+        tx: &mut Transaction,
+        ns: &Namespace,
+        documents: Vec<(usize, Document)>,
+    ) -> Result<bool> {
+        let me = core.lifecycle.ensure_started(tx, ns).await?;
+        let collection = core.catalog.admit_writes(ns, me).await?;
+        let key = core.catalog.shard_key(ns).await?;
+        let mut rest = &documents[..];
+        while !rest.is_empty() {
+            // Up to the first that cannot even be sent.
+            let stored = rest.iter().map_while(|(_, document)| {
+                let checked = check_pending(document).and_then(|()| collection.check_words(document));
+                checked.and_then(|()| Ok(pending_insert(me, document, &key)?)).ok()
+            });
+            let stored: Vec<Document> = stored.collect();
+            let sent = stored.len();
+            let at = addresses(&rest[..sent], &key)?;
+            let owned: Vec<bool> = at.iter().map(|at| tx.may_hold(ns, &at.id)).collect();
+            tx.hold(&core.options, ns, &at, Hold::Insert)?;
+            let documents: Vec<&Document> = rest[..sent].iter().map(|(_, document)| document).collect();
+            let PlacedInserts { done, are_compared, .. } =
+                place_several(core, tx, ns, &collection.uniques, stored, &documents, me).await?;
+            if owned[..done].contains(&true) {
+                core.standings.vouch_for_lock(tx).await?;
+            }
+            let uniques = if are_compared { &[] } else { &collection.uniques[..] };
+            if !self.check_batch(core, tx, ns, uniques, &rest[..done]).await? {
+                return Ok(false);
+            }
+            // The one that was refused goes the slow way, which finds out why.
+            if let Some((index, document)) = rest.get(done)
+                && let Err(error) = one(core, tx, ns, document.clone()).await
+                && !self.note(*index, error)?
+            {
+                return Ok(false);
+            }
+            rest = rest.get(done + 1..).unwrap_or_default();
+        }
+        Ok(true)
+    }
+
+    /// A document was refused. False: stop here.
+    fn note(&mut self, index: usize, error: Error) -> Result<bool> {
+        if error.ends_transaction() {
+            return Err(error);
+        }
+        self.refused.push(WriteError::new(index, error));
+        if self.ordered {
+            self.ids.truncate(index);
+        }
+        Ok(!self.ordered)
+    }
+
+    /// Returns true if the documents that were just inserted are unique. False: stop here; what was
+    /// inserted behind a duplicate, where the order counts, is taken back.
+    async fn check_batch(
+        &mut self,
+        core: &Core,
+        tx: &mut Transaction,
+        ns: &Namespace,
+        uniques: &[Unique],
+        placed: &[(usize, Document)],
+    ) -> Result<bool> {
+        let documents: Vec<&Document> = placed.iter().map(|(_, document)| document).collect();
+        let own = |tx: &mut Transaction, these: &[(usize, Document)]| {
+            tx.note_own(ns, these.iter().filter_map(|(_, document)| document.get("_id")));
+        };
+        let asked = match tx.id().filter(|_| !uniques.is_empty()) {
+            Some(me) => core.uniqueness.first_duplicate(ns, uniques, &documents, me).await?.map(|from| (me, from)),
+            None => None,
+        };
+        let Some((me, from)) = asked else {
+            own(tx, placed);
+            return Ok(true);
+        };
+        own(tx, &placed[..from]);
+        let key = core.catalog.shard_key(ns).await?;
+        let mut lock_wait = LockWait::new(tx.options.lock_wait);
+        for (place, (index, document)) in placed.iter().enumerate().skip(from) {
+            let at = &Address::of(document, &key)?;
+            let one = Placed { ns, at, uniques, before: &Before::Absent, inserted: Some(document) };
+            if let Err(error) = core.uniqueness.check_placed(tx, &one, me, &mut lock_wait).await {
+                let behind = addresses(&placed[place + 1..], &key)?;
+                if !self.note(*index, error)? {
+                    core.server.take_back_inserts(tx, ns, &behind).await?;
+                    return Ok(false);
+                }
+            } else {
+                own(tx, slice::from_ref(&placed[place]));
+            }
+        }
+        Ok(true)
+    }
+
+    fn finish(self, ns: &Namespace) -> Result<Vec<Bson>> {
+        let Some(first) = self.refused.first() else { return Ok(self.ids) };
+        let refused_here = if self.ordered { 0 } else { self.refused.len() };
+        let progress = Progress { inserted: (self.ids.len() - refused_here) as u64, ..Progress::default() };
+        let message =
+            format!("{} of the documents inserted into {ns} refused; the first: {}", self.refused.len(), first.message);
+        Err(Error::invalid(first.code, message).with_write_errors(self.refused).with_progress(progress))
+    }
+}
