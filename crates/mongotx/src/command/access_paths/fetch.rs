@@ -95,6 +95,7 @@ pub(crate) async fn by_id(
 ) -> Result<Documents> {
     let either = is_only_id(&query.filter) && shows_either_version(query);
     let fetch = if either { of_either_version(query, ns, filter) } else { query.to_find(ns, filter) };
+    let one = ById { core, ns, query, me, either };
     // Holders that were committed before the document was fetched the last time.
     let mut committed = None;
     for _ in 0..FETCHES {
@@ -107,43 +108,79 @@ pub(crate) async fn by_id(
             found => found?,
         };
         let Some(found) = found else { return Ok(Documents::default()) };
-        let stored = document::locks(&found)?;
-        let lock = lock_of(query, &stored)?;
-        let Some(writer) = lock.writer else { return Ok(Documents::at_hand([found])) };
-        if Some(writer) == me {
-            // Held by this transaction after all: the `_id` is an equal number of another type.
-            return Box::pin(own_view::find(core, me.map(Visible::from).as_ref(), ns, query)).await;
-        }
-        if either && let Some(shown) = answer_of_both(query, &found, &lock)? {
-            return Ok(Documents::at_hand([shown]));
-        }
-        core.server.at(Step::BeforeStatus).await;
-        let status = status_of_holder(core, ns, writer, by_now, &mut committed).await?;
-        match visible_version(&lock, me, |_| status) {
-            // It may have written to the document again, or inserted it again, before it committed.
-            Some(Version::Unsafe | Version::Absent)
-                if status == TxStatus::Committed && committed.replace(writer) != Some(writer) => {}
-            Some(Version::Absent) => return Ok(Documents::default()),
-            Some(Version::Safe) => return safe_answer(core, ns, query, found).await,
-            Some(Version::Unsafe) if either => return Ok(Documents::at_hand(unsafe_answer(query, &found)?)),
-            Some(Version::Unsafe) => {
-                let id = stored.get("_id").cloned().unwrap_or(Bson::Null);
-                let id = query.pinned_id(core, ns).await?.unwrap_or(id);
-                match clear_locks(core, ns, query, id, &lock, me).await {
-                    Err(refused) if refused.is_unfinishable() => {
-                        return Box::pin(repair_first::find(core, ns, query, me)).await;
-                    }
-                    cleared => cleared?,
-                }
-            }
-            None => {
-                let Some(id) = query.pinned_id(core, ns).await? else { continue };
-                clear_locks(core, ns, query, id, &lock, me).await?;
-            }
+        if let Some(answer) = one.answer(found, by_now, &mut committed).await? {
+            return Ok(answer);
         }
     }
     let message = format!("a document of {ns} was finished {FETCHES} times while it was read");
     Err(Error::new(ErrorKind::Unavailable, message))
+}
+
+/// A query of one document by its `_id`, as all its attempts have it.
+struct ById<'a> {
+    core: &'a Core,
+    ns: &'a Namespace,
+    query: &'a Query,
+    me: Option<TxId>,
+    /// Both versions of the document are fetched.
+    either: bool,
+}
+
+impl ById<'_> {
+    /// The answer to the query, from the document as it was fetched at the moment `by_now`. `None`:
+    /// it has to be fetched again.
+    async fn answer(
+        &self,
+        found: RawDocumentBuf,
+        by_now: ByNow,
+        committed: &mut Option<TxId>,
+    ) -> Result<Option<Documents>> {
+        let Self { core, ns, query, me, either } = *self;
+        let stored = document::locks(&found)?;
+        let lock = lock_of(query, &stored)?;
+        let Some(writer) = lock.writer else { return Ok(Some(Documents::at_hand([found]))) };
+        if Some(writer) == me {
+            // Held by this transaction after all: the `_id` is an equal number of another type.
+            return Box::pin(own_view::find(core, me.map(Visible::from).as_ref(), ns, query)).await.map(Some);
+        }
+        if either && let Some(shown) = answer_of_both(query, &found, &lock)? {
+            return Ok(Some(Documents::at_hand([shown])));
+        }
+        core.server.at(Step::BeforeStatus).await;
+        let status = status_of_holder(core, ns, writer, by_now, committed).await?;
+        match visible_version(&lock, me, |_| status) {
+            // It may have written to the document again, or inserted it again, before it committed.
+            Some(Version::Unsafe | Version::Absent)
+                if status == TxStatus::Committed && committed.replace(writer) != Some(writer) =>
+            {
+                Ok(None)
+            }
+            Some(Version::Absent) => Ok(Some(Documents::default())),
+            Some(Version::Safe) => safe_answer(core, ns, query, found).await.map(Some),
+            Some(Version::Unsafe) if either => Ok(Some(Documents::at_hand(unsafe_answer(query, &found)?))),
+            Some(Version::Unsafe) => self.finished(&stored, &lock).await,
+            None => {
+                if let Some(id) = query.pinned_id(core, ns).await? {
+                    clear_locks(core, ns, query, id, &lock, me).await?;
+                }
+                Ok(None)
+            }
+        }
+    }
+
+    /// Finishes what a committed transaction has left in the document, so that it can be fetched
+    /// again. Where that is refused, the answer is that of another way.
+    async fn finished(&self, stored: &Document, lock: &LockState) -> Result<Option<Documents>> {
+        let Self { core, ns, query, me, .. } = *self;
+        let id = stored.get("_id").cloned().unwrap_or(Bson::Null);
+        let id = query.pinned_id(core, ns).await?.unwrap_or(id);
+        match clear_locks(core, ns, query, id, lock, me).await {
+            Err(refused) if refused.is_unfinishable() => {
+                Box::pin(repair_first::find(core, ns, query, me)).await.map(Some)
+            }
+            cleared => cleared.map(|()| None),
+        }
+    }
 }
 
 /// The status of the transaction that holds a fetched document. Sets `committed` to it if it was
