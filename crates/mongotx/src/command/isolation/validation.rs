@@ -22,6 +22,10 @@
 //! only if it is the older one, so that no two wait for each other; both for a bounded time. In
 //! quiet ([`crate::coordinator::stamps::quiet`]) it passes rivals by, if the second look shows that
 //! they will be validated again before they are decided.
+//!
+//! [`rounds`] repeats steps 2 and 3; here is what they consist of.
+
+mod rounds;
 
 use std::{
     cell::RefCell,
@@ -46,20 +50,16 @@ use crate::{
     },
     coordinator::{
         Core,
-        finishing::{holders::Holder, lock_wait::LockWait},
+        finishing::holders::Holder,
         read_set::{Entry, Point, Read, changed, witness::Digest},
         request::{fields::Fields, own_key::OwnKey, terms::Terms},
         server::live::Leading,
         stamps::{
             changes::ChangeLook,
-            quiet::Quiet,
             tag::{Tag, Tags},
         },
         transaction::{Ahead, Transaction},
-        validating::{
-            looks::{FirstLook, begin_for},
-            unchanged::{Behind, Rests, Since},
-        },
+        validating::unchanged::{Behind, Rests, Since},
     },
     document,
     error::{Error, ErrorKind, Result},
@@ -67,18 +67,10 @@ use crate::{
     steps::Step,
 };
 
-/// Times that everything is read again because the collections changed in between.
-const ROUNDS: usize = 16;
-/// Number of disturbed rounds before quiet is requested.
-const DISTURBED: usize = 3;
-/// Rounds that are left when quiet has run out.
-const ROUNDS_WITHOUT_QUIET: usize = 3;
 /// Commands that one validation has under way at a time.
 const AT_A_TIME: usize = 8;
 /// Documents that one command fetches.
 const MOST_POINTS: usize = 500;
-/// Shortest time that a transaction waits for a rival that holds what it has read.
-const SHORTEST_WAIT: Duration = Duration::from_millis(100);
 /// Times that a document is fetched again because its writer finished between two commands.
 const FETCHES: usize = 64;
 
@@ -220,104 +212,6 @@ impl<'c> Validation<'c> {
     /// Returns true if what seemed unchanged is so, now that the later look has come.
     pub(crate) fn is_still_unchanged(&self, since: Option<&Since>, unasked: &Rests, later: &ChangeLook) -> bool {
         unasked.is_empty() || since.is_some_and(|since| self.core.unchanged.is_unchanged(since, unasked, later))
-    }
-
-    async fn until_valid(&self, tx: &mut Transaction) -> Result<()> {
-        let may_be_stale = tx.is_serializable() && tx.id().is_none() && self.core.server.nodes.are_several();
-        // In quiet, the looks show that rivals may be passed by.
-        let needs_looks = may_be_stale || tx.is_in_quiet();
-        let (one_moment, stamps) = (tx.reads_one_moment() && !needs_looks, tx.stamps_of_reads());
-        let mut since = if one_moment { None } else { self.since_begin(tx).await };
-        let mut lock_wait = LockWait::new(tx.options.lock_wait.max(SHORTEST_WAIT));
-        let mut look: Option<FirstLook> = None;
-        let (mut left, mut disturbed) = (ROUNDS, 0);
-        while left > 0 {
-            let ToAsk { parts, asked, unasked } = self.to_ask(tx, since.as_ref());
-            let asks = !parts.is_empty();
-            let first = match look.take() {
-                None if asks && !one_moment => Some(self.core.looks.first_look(tx, &stamps).await?),
-                known => known,
-            };
-            let looks = first.is_some() && tx.is_wanted();
-            let Again { rivals, look: behind } = self.read_again(tx, parts, looks).await?;
-            let may_pass_by = first.is_some() && tx.is_in_quiet();
-            if !rivals.is_empty() && !may_pass_by {
-                self.wait_or_give_way(tx, &rivals, &mut lock_wait).await?;
-                continue;
-            }
-            if one_moment {
-                return Ok(());
-            }
-            let later = self.later_look(tx, behind).await?;
-            let is_unchanged = self.is_still_unchanged(since.as_ref(), &unasked, &later);
-            let changed = first.map_or(Some(Tags::new()), |first| first.changed_at(&later, &stamps));
-            let is_one_moment = changed.is_some_and(|changed| are_of_one_moment(tx, changed, &asked));
-            if is_one_moment && is_unchanged && self.passes_by(tx, &rivals, &stamps, &later) {
-                self.core.server.counters.add(&self.core.server.counters.validations_unasked, u64::from(!asks));
-                return Ok(());
-            }
-            if !is_unchanged {
-                // From now on everything is read again.
-                since = None;
-                self.core.server.counters.add(&self.core.server.counters.validations_unasked_in_vain, 1);
-                look = Some(self.core.looks.as_first(later, tx));
-                continue;
-            }
-            look = Some(self.core.looks.as_first(later, tx));
-            if is_one_moment {
-                self.wait_or_give_way(tx, &rivals, &mut lock_wait).await?;
-                continue;
-            }
-            (left, disturbed) = (left - 1, disturbed + 1);
-            self.note_disturbed(tx, &stamps, disturbed).await;
-            // The quiet was too short for this validation: the next attempt asks for a longer one.
-            if tx.quiet.as_ref().is_some_and(Quiet::has_run_out) {
-                left = left.min(ROUNDS_WITHOUT_QUIET);
-            }
-        }
-        let message = format!("what the transaction has read changed {disturbed} times while it was validated");
-        Err(Error::new(ErrorKind::Conflict, message))
-    }
-
-    /// The look behind the reads: the one that came with them, or else one that is sent now.
-    async fn later_look(&self, tx: &Transaction, behind: Option<Arc<ChangeLook>>) -> Result<Arc<ChangeLook>> {
-        let Some(behind) = behind else { return self.core.looks.look_at_changes(begin_for(tx)).await };
-        self.core.server.counters.add(&self.core.server.counters.looks_behind, 1);
-        Ok(behind)
-    }
-
-    /// Counts a validation that others have disturbed, and asks for quiet if that was so for the
-    /// last time without.
-    async fn note_disturbed(&self, tx: &mut Transaction, stamps: &Tags, disturbed: usize) {
-        self.core.server.counters.add(&self.core.server.counters.validations_disturbed, 1);
-        if disturbed == DISTURBED {
-            self.core.quiet.ask_for_quiet(tx, stamps).await;
-        }
-    }
-
-    /// Returns true if these rivals will be validated again before they are decided. Then what was
-    /// read comes before them.
-    fn passes_by(&self, tx: &Transaction, rivals: &Rivals, stamps: &Tags, look: &ChangeLook) -> bool {
-        let covered = rivals.is_empty() || tx.quiet.as_ref().is_some_and(|quiet| quiet.covers(rivals, stamps, look));
-        if covered {
-            self.core.server.counters.add(&self.core.server.counters.passed_by, rivals.len() as u64);
-        }
-        covered
-    }
-
-    async fn wait_or_give_way(&self, tx: &mut Transaction, rivals: &Rivals, lock_wait: &mut LockWait) -> Result<()> {
-        // They may be some of those that the quiet keeps from deciding.
-        self.core.quiet.end_quiet(tx).await;
-        let Some(rival) = rivals.first().copied() else { return Ok(()) };
-        let may_wait = tx.id().is_none_or(|me| me < rival);
-        if !may_wait || std::time::Instant::now() >= lock_wait.deadline() {
-            let message = format!("the transaction {rival} holds what this one has read, and is not decided");
-            return Err(Error::new(ErrorKind::Conflict, message));
-        }
-        let counters = &self.core.server.counters;
-        counters.add(&counters.waits, 1);
-        lock_wait.pause().await;
-        Ok(())
     }
 
     /// Step 2: reads all of this again: together what can be, the rest some commands at a time.
@@ -489,14 +383,6 @@ impl<'c> Validation<'c> {
         }
         Ok(rivals)
     }
-}
-
-/// Returns true if everything that was read again is as it was at one moment. `changed`: the change
-/// stamps that differ between the looks. Collections that were not read again do not count: they
-/// have been the same all the time.
-fn are_of_one_moment(tx: &Transaction, mut changed: Tags, asked: &Tags) -> bool {
-    changed.retain(|tag| asked.contains(tag));
-    tx.is_of_one_moment(&changed)
 }
 
 /// Returns true if the document would be the same if its holder were committed.
