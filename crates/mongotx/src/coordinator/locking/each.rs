@@ -288,24 +288,7 @@ impl Locking {
         form: Form,
     ) -> Result<Planned> {
         let collection = self.catalog.admit_writes(ns, me).await?;
-        let (mut behind, mut seen) = (Vec::new(), HashSet::new());
-        for each in all.iter().take(BATCH) {
-            // If two documents may be the same one, the answer would not show which statement has
-            // changed it.
-            let id = &each.at.id;
-            if !tx.is_untouched(ns, id) || !seen.insert(coarse_key(id)) {
-                break;
-            }
-            let one = match &each.act {
-                Act::Insert(inserting) => Some(Behind { is_rekeyed: false, questions: inserting.questions.clone() }),
-                Act::Change(changing) if changing.target.terms.is_plain() => {
-                    self.behind(&collection, changing, me).await?
-                }
-                Act::Change(_) => None,
-            };
-            let Some(one) = one else { break };
-            behind.push(one);
-        }
+        let behind = self.behind_first_ones(tx, ns, all, &collection, me).await?;
         let all = &all[..behind.len()];
         // Of a clustered collection the server would scan everything between the `_id`s.
         let is_found_by_index = !self.catalog.shards.are_routed() && !collection.is_clustered;
@@ -331,6 +314,37 @@ impl Locking {
             }
         };
         Ok(Planned { is_full: statements.len() < all.len(), each: statements, one: None })
+    }
+
+    /// What has to stand behind each of the first ones that can go together: documents that are
+    /// surely different, of changes whose consequences a question can examine.
+    async fn behind_first_ones(
+        &self,
+        tx: &Transaction,
+        ns: &Namespace,
+        all: &[Each<'_>],
+        collection: &Collection,
+        me: TxId,
+    ) -> Result<Vec<Behind>> {
+        let (mut behind, mut seen) = (Vec::new(), HashSet::new());
+        for each in all.iter().take(BATCH) {
+            // If two documents may be the same one, the answer would not show which statement has
+            // changed it.
+            let id = &each.at.id;
+            if !tx.is_untouched(ns, id) || !seen.insert(coarse_key(id)) {
+                break;
+            }
+            let one = match &each.act {
+                Act::Insert(inserting) => Some(Behind { is_rekeyed: false, questions: inserting.questions.clone() }),
+                Act::Change(changing) if changing.target.terms.is_plain() => {
+                    self.behind(collection, changing, me).await?
+                }
+                Act::Change(_) => None,
+            };
+            let Some(one) = one else { break };
+            behind.push(one);
+        }
+        Ok(behind)
     }
 
     /// The questions that have to stand behind the statements of this change. `None`: once it is

@@ -55,6 +55,15 @@ enum Free {
     First,
 }
 
+/// A statement that finds, locks and changes a document, ready to be sent.
+struct Finding {
+    me: TxId,
+    free: Free,
+    /// Under which the first document that it finds is the first of all.
+    permit: Option<Permit>,
+    statement: RawDocumentBuf,
+}
+
 impl Locking {
     /// Locks and changes the document that the query finds first, if one statement can. `None`: it
     /// is not known whether anything matches.
@@ -81,6 +90,34 @@ impl Locking {
             ByKey::Done(found) => return Ok(Some(*found)),
             ByKey::NotThis => return Ok(None),
         }
+        let Some(finding) = self.finding(tx, ns, query, change, asked, is_leased).await? else { return Ok(None) };
+        let Finding { me, free, permit, statement } = finding;
+        tx.check_alive()?;
+        tx.hold_unknown(&self.options, ns)?;
+        let found = match self.server.send_shown(tx, ns, &statement, &change.touches()).await? {
+            ShownDocument::Found(found) => Some(found).filter(|found| found.get(WRITER) == Some(&tx_id_to_bson(me))),
+            ShownDocument::Nothing | ShownDocument::Refused => None,
+        };
+        let place = match free {
+            Free::Wanted => Place::Any,
+            Free::First if permit.is_some_and(|permit| self.unprobed.is_believed(permit, &[ns])) => Place::First,
+            Free::First => Place::SeemsFirst,
+        };
+        let found = self.note_found(tx, ns, found, change, asked.is_shown).await?;
+        Ok(found.map(|found| Found { place, ..found }))
+    }
+
+    /// The statement for this query, with everything in place that has to be before it is sent.
+    /// `None`: one statement cannot find and change the document.
+    async fn finding(
+        &self,
+        tx: &mut Transaction,
+        ns: &Namespace,
+        query: &Query,
+        change: &Change<'_>,
+        asked: NeededAnswer<'_>,
+        is_leased: bool,
+    ) -> Result<Option<Finding>> {
         // If the answer gets lost, documents that it may have locked are found by this index.
         if !self.catalog.ensure_pending_index(ns).await? {
             return Ok(None);
@@ -98,19 +135,7 @@ impl Locking {
         if free == Free::First && permit.is_none() && !tx.validates() {
             return Ok(None);
         }
-        tx.check_alive()?;
-        tx.hold_unknown(&self.options, ns)?;
-        let found = match self.server.send_shown(tx, ns, &statement, &change.touches()).await? {
-            ShownDocument::Found(found) => Some(found).filter(|found| found.get(WRITER) == Some(&tx_id_to_bson(me))),
-            ShownDocument::Nothing | ShownDocument::Refused => None,
-        };
-        let place = match free {
-            Free::Wanted => Place::Any,
-            Free::First if permit.is_some_and(|permit| self.unprobed.is_believed(permit, &[ns])) => Place::First,
-            Free::First => Place::SeemsFirst,
-        };
-        let found = self.note_found(tx, ns, found, change, asked.is_shown).await?;
-        Ok(found.map(|found| Found { place, ..found }))
+        Ok(Some(Finding { me, free, permit, statement }))
     }
 
     /// Makes ready for a statement that finds the first document in an order, under the read lease

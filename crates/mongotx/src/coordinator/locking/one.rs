@@ -190,10 +190,7 @@ impl Locking {
             match attempted {
                 Ok(Some(applied)) => {
                     turn.keep(target, applied);
-                    if applied.modified && !write.consequences.are_none() {
-                        Box::pin(self.examine(tx, write, lock_wait)).await?;
-                    }
-                    tx.note_locked(target.ns, std::slice::from_ref(target.at), matches!(change, Change::Remove));
+                    self.note_applied(tx, write, applied, lock_wait).await?;
                     return Ok(applied);
                 }
                 Ok(None) => {}
@@ -206,19 +203,31 @@ impl Locking {
                 }
                 Err(refused) => return Err(refused),
             }
-            match Box::pin(self.look(tx, target, me)).await? {
-                Look::NoMatch => {
-                    if !may_be_locked {
-                        tx.not_held(target.ns, target.at);
-                    }
-                    return Ok(Applied::default());
+            if !Box::pin(self.may_match(tx, target, me, lock_wait)).await? {
+                if !may_be_locked {
+                    tx.not_held(target.ns, target.at);
                 }
-                Look::TryAgain => {}
-                Look::Rival(rival) => lock_wait.wait_for(&self.server, target.ns, &target.at.id, rival).await?,
+                return Ok(Applied::default());
             }
             tx.check_alive()?;
         }
         Err(changed_hands(target).for_transaction(Some(me)))
+    }
+
+    /// Notes that the document is locked and changed, once the consequences of that stand.
+    async fn note_applied(
+        &self,
+        tx: &mut Transaction,
+        write: PreparedWrite<'_>,
+        applied: Applied,
+        lock_wait: &mut LockWait,
+    ) -> Result<()> {
+        if applied.modified && !write.consequences.are_none() {
+            Box::pin(self.examine(tx, write, lock_wait)).await?;
+        }
+        let PreparedWrite { target, change, .. } = write;
+        tx.note_locked(target.ns, std::slice::from_ref(target.at), matches!(change, Change::Remove));
+        Ok(())
     }
 
     /// Examines the consequences of a change that was made, and takes it back if they do not stand.
@@ -332,6 +341,23 @@ impl Locking {
             modified: true,
             locked: true,
         }))
+    }
+
+    /// Step 2, and the wait for a rival that is in the way. Returns false if the document does not
+    /// match.
+    async fn may_match(
+        &self,
+        tx: &Transaction,
+        target: &Target<'_>,
+        me: TxId,
+        lock_wait: &mut LockWait,
+    ) -> Result<bool> {
+        match self.look(tx, target, me).await? {
+            Look::NoMatch => return Ok(false),
+            Look::TryAgain => {}
+            Look::Rival(rival) => lock_wait.wait_for(&self.server, target.ns, &target.at.id, rival).await?,
+        }
+        Ok(true)
     }
 
     /// Step 2: finds out why nothing was locked. That a document does not match counts only if no
