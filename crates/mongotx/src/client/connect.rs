@@ -41,47 +41,13 @@ use crate::{
 /// Connects to the deployment of this connection string: see [`super::Client::connect_with`].
 pub(super) async fn connect(uri: &str, options: ClientOptions) -> Result<Arc<Core>> {
     options.check()?;
-    let counters = Arc::new(Counters::default());
-    let counting = options.count_commands.then_some(&counters);
-    let nodes = Arc::new(Nodes::default());
     let connections = Arc::new(AtomicU64::new(0));
-    let asked = options_for(uri, counting, &nodes).await?;
-    let driver = driver(asked.clone(), &connections)?;
-    let hello = examine(&driver, &nodes).await?;
-    let shards = Shards::new(&options.shard_keys, is_router(&hello))?;
-    let lean = |purpose, begun: &Arc<AtomicU64>| {
-        let lean = Lean::new(&asked, &hello, &driver, &nodes, &purpose, begun)?;
-        Some(lean.counted(counting))
-    };
-    let own = Arc::new(OwnChanges::new(Arc::clone(&nodes)));
-    let plain = Arc::new(Plain::new(own, &options.tx_database, !options.is_published()));
-    let server = |driver, lean, begun| {
-        let (counters, hook) = (Arc::clone(&counters), options.hook());
-        Server::new(driver, lean, counters, hook, begun, Arc::clone(&nodes), Arc::clone(&plain))
-    };
-    let lane = async || -> Result<(Server, Arc<AtomicU64>)> {
-        let epoch = Arc::new(AtomicU64::new(0));
-        nodes.ends(&epoch);
-        let recorder = driver_for_records(asked.clone(), &epoch)?;
-        Ok((server(recorder, lean(Purpose::Records, &epoch), Arc::clone(&epoch)), epoch))
-    };
-    let data = lean(Purpose::Data, &connections);
-    let server = Arc::new(server(driver.clone(), data, connections));
+    let deployment = Deployment::find(uri, &options, &connections).await?;
+    let shards = Shards::new(&options.shard_keys, is_router(&deployment.hello))?;
+    let lean = deployment.lean(&Purpose::Data, &connections);
+    let server = Arc::new(deployment.server(deployment.driver.clone(), lean, connections));
     let read_lease: Arc<ReadLease> = Arc::default();
-    let log: Arc<dyn TxLog> = if options.is_published() {
-        let mut lanes = Vec::new();
-        for _ in 0..published::LANES {
-            lanes.push(lane().await?);
-        }
-        Arc::new(PublishedLog::new(Arc::clone(&server), lanes, &options.tx_database))
-    } else {
-        let (recorder, epoch) = lane().await?;
-        let application = options.application.clone().or_else(|| asked.app_name.clone());
-        let records = Records::new(&options.tx_database).of(About::this(application));
-        let shared =
-            Shared::new(Arc::clone(&server), recorder, epoch, records, options.commit_timeout, Arc::clone(&read_lease));
-        Arc::new(ClientRecordLog::new(shared))
-    };
+    let log = deployment.log(&server, &read_lease)?;
     let core = assemble(server, log, read_lease, shards, options);
     reap_in_background(&core);
     tokio::spawn(Server::end_quiet_notices(Arc::downgrade(&core.server)));
@@ -89,6 +55,67 @@ pub(super) async fn connect(uri: &str, options: ClientOptions) -> Result<Arc<Cor
         sweep_in_background(&core);
     }
     Ok(core)
+}
+
+/// The deployment, with everything that all of one client's connections to it share.
+struct Deployment<'a> {
+    options: &'a ClientOptions,
+    driver_options: DriverOptions,
+    driver: mongodb::Client,
+    /// What the server says of itself.
+    hello: Document,
+    nodes: Arc<Nodes>,
+    counters: Arc<Counters>,
+    plain: Arc<Plain>,
+}
+
+impl<'a> Deployment<'a> {
+    /// `connections`: counts those of the driver that are begun.
+    async fn find(uri: &str, options: &'a ClientOptions, connections: &Arc<AtomicU64>) -> Result<Self> {
+        let (counters, nodes) = (Arc::new(Counters::default()), Arc::new(Nodes::default()));
+        let counting = options.count_commands.then_some(&counters);
+        let driver_options = options_for(uri, counting, &nodes).await?;
+        let driver = driver(driver_options.clone(), connections)?;
+        let hello = examine(&driver, &nodes).await?;
+        let own = Arc::new(OwnChanges::new(Arc::clone(&nodes)));
+        let plain = Arc::new(Plain::new(own, &options.tx_database, !options.is_published()));
+        Ok(Self { options, driver_options, driver, hello, nodes, counters, plain })
+    }
+
+    /// A pool of lean connections, where there can be one. `begun`: rises with each of them.
+    fn lean(&self, purpose: &Purpose, begun: &Arc<AtomicU64>) -> Option<Lean> {
+        let lean = Lean::new(&self.driver_options, &self.hello, &self.driver, &self.nodes, purpose, begun)?;
+        Some(lean.counted(self.options.count_commands.then_some(&self.counters)))
+    }
+
+    fn server(&self, driver: mongodb::Client, lean: Option<Lean>, begun: Arc<AtomicU64>) -> Server {
+        let (counters, hook) = (Arc::clone(&self.counters), self.options.hook());
+        Server::new(driver, lean, counters, hook, begun, Arc::clone(&self.nodes), Arc::clone(&self.plain))
+    }
+
+    /// One connection for record writes, and a counter that changes whenever it has to be made
+    /// anew.
+    fn lane(&self) -> Result<(Server, Arc<AtomicU64>)> {
+        let epoch = Arc::new(AtomicU64::new(0));
+        self.nodes.ends(&epoch);
+        let recorder = driver_for_records(self.driver_options.clone(), &epoch)?;
+        Ok((self.server(recorder, self.lean(&Purpose::Records, &epoch), Arc::clone(&epoch)), epoch))
+    }
+
+    /// The log, in the layout of the options.
+    fn log(&self, server: &Arc<Server>, read_lease: &Arc<ReadLease>) -> Result<Arc<dyn TxLog>> {
+        let (server, options) = (Arc::clone(server), self.options);
+        if options.is_published() {
+            let lanes = (0..published::LANES).map(|_| self.lane()).collect::<Result<_>>()?;
+            return Ok(Arc::new(PublishedLog::new(server, lanes, &options.tx_database)));
+        }
+        let (recorder, epoch) = self.lane()?;
+        let application = options.application.clone().or_else(|| self.driver_options.app_name.clone());
+        let records = Records::new(&options.tx_database).of(About::this(application));
+        let read_lease = Arc::clone(read_lease);
+        let shared = Shared::new(server, recorder, epoch, records, options.commit_timeout, read_lease);
+        Ok(Arc::new(ClientRecordLog::new(shared)))
+    }
 }
 
 /// Options of the driver, with its own retries of writes off: a write is sent once. `counters`

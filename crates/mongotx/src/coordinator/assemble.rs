@@ -57,9 +57,19 @@ impl Base {
         Unprobed::new(share(server), share(log), finisher.clone(), share(pending), read_lease, share(options))
     }
 
-    fn unchanged(&self, looks: &Arc<Looks>) -> Arc<Unchanged> {
+    fn cleaning(&self) -> (Arc<Sweeper>, Arc<Checkpoints>) {
+        let Self { server, log, catalog, repairs, options, .. } = self;
+        let sweeper = Arc::new(Sweeper::new(share(server), share(log), share(catalog), share(repairs), options));
+        let checkpoints = Checkpoints::new(share(server), share(&sweeper), share(options));
+        (sweeper, checkpoints)
+    }
+
+    fn validating(&self) -> (Arc<Looks>, Arc<Unchanged>, Arc<QuietReader>) {
         let Self { server, log, catalog, options, .. } = self;
-        Arc::new(Unchanged::new(share(server), share(log), share(catalog), share(looks), &options.tx_database))
+        let looks = Arc::new(Looks::new(share(server), share(log), share(catalog)));
+        let unchanged = Unchanged::new(share(server), share(log), share(catalog), share(&looks), &options.tx_database);
+        let quiet = QuietReader::new(share(server), share(log), options.lease);
+        (looks, Arc::new(unchanged), Arc::new(quiet))
     }
 
     fn lifecycle(&self, unchanged: &Arc<Unchanged>, quiet: &Arc<QuietReader>) -> Arc<Lifecycle> {
@@ -101,12 +111,9 @@ pub(crate) fn assemble(
     let holders = Holders::new(share(log), finisher.clone());
     let pending = Pending::new(share(server), share(log), finisher.clone(), share(catalog), share(repairs));
     let unprobed = base.unprobed(&pending, read_lease);
-    let sweeper = Arc::new(Sweeper::new(share(server), share(log), share(catalog), share(repairs), options));
-    let checkpoints = Checkpoints::new(share(server), share(&sweeper), share(options));
+    let (sweeper, checkpoints) = base.cleaning();
     let schema = base.schema(&pending);
-    let looks = Arc::new(Looks::new(share(server), share(log), share(catalog)));
-    let unchanged = base.unchanged(&looks);
-    let quiet = Arc::new(QuietReader::new(share(server), share(log), options.lease));
+    let (looks, unchanged, quiet) = base.validating();
     let standings = Arc::new(Standings::new(share(server), share(log)));
     let lifecycle = base.lifecycle(&unchanged, &quiet);
     let locking = base.locking(&unprobed, &lifecycle, &standings);
