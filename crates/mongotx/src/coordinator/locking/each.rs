@@ -24,22 +24,21 @@
 //! What needs more than these statements (keys that depend on the document, words, shard keys,
 //! collations) takes the way of single documents.
 
+mod statements;
+
 use std::collections::HashSet;
 
 use bson::RawDocumentBuf;
 use protocol::TxId;
-use sd2v::{
-    filter::Exact,
-    update::{Update, given_fields},
-};
+use sd2v::update::{Update, given_fields};
 
+use self::statements::{Behind, Planned, Statements, alike, planned, taken_over_each};
 use super::{
     Locking,
     answered_each::{Done, Sent, Way, of_all, of_some, places_of_inserts},
     change::Change,
     consequences::Consequences,
-    one_shape::{OneOf, one_statement},
-    shown::{statement_of, taken_over},
+    one_shape::one_statement,
     target::{Target, update_of},
     unique::questions_behind,
 };
@@ -61,9 +60,8 @@ use crate::{
     options::Namespace,
 };
 
-/// Documents in one command, and bytes of statements.
+/// Limit of the documents in one command.
 const BATCH: usize = 500;
-const BATCH_BYTES: usize = 4 * 1024 * 1024;
 
 /// One document, and what is to be done to it.
 pub(crate) struct Each<'a> {
@@ -104,55 +102,6 @@ pub(crate) enum Form {
     /// Two: some of the documents may have what they are to be given already, which one statement
     /// cannot distinguish from a document that it must not change.
     InTwo,
-}
-
-/// Questions behind the statements of a change, in the same command.
-#[derive(Clone, Default)]
-struct Behind {
-    /// The change may give the document other keys of unique indexes.
-    is_rekeyed: bool,
-    /// The questions which other document has these keys.
-    questions: Vec<RawDocumentBuf>,
-}
-
-impl Behind {
-    fn is_nothing(&self) -> bool {
-        !self.is_rekeyed && self.questions.is_empty()
-    }
-}
-
-/// The statements for one document.
-struct Statements {
-    way: Way,
-    is_rekeyed: bool,
-    questions: usize,
-    all: Vec<RawDocumentBuf>,
-}
-
-impl Statements {
-    fn new(way: Way, mut all: Vec<RawDocumentBuf>, behind: &Behind) -> Self {
-        all.extend(behind.questions.iter().cloned());
-        Self { way, is_rekeyed: behind.is_rekeyed, questions: behind.questions.len(), all }
-    }
-
-    /// No statements: the one statement of all documents names this one.
-    fn in_one() -> Self {
-        Self { way: Way::Fused, is_rekeyed: false, questions: 0, all: Vec::new() }
-    }
-
-    fn sent(&self) -> Sent {
-        Sent { way: self.way, questions: self.questions }
-    }
-}
-
-/// The statements that lock and change the documents.
-struct Planned {
-    /// Statements of each document; none, where the one statement stands for them.
-    each: Vec<Statements>,
-    /// The one statement that names all documents, if there is one.
-    one: Option<RawDocumentBuf>,
-    /// There are no more of them because the command is full.
-    is_full: bool,
 }
 
 impl Locking {
@@ -293,27 +242,7 @@ impl Locking {
         // Of a clustered collection the server would scan everything between the `_id`s.
         let is_found_by_index = !self.catalog.shards.are_routed() && !collection.is_clustered;
         let may_be_one = form == Form::Short && is_found_by_index;
-        if may_be_one
-            && behind.iter().all(Behind::is_nothing)
-            && let Some(one) = one_statement(&alike(all), me, &[])
-        {
-            let each = all.iter().map(|_| Statements::in_one()).collect();
-            return Ok(Planned { each, one: Some(one), is_full: false });
-        }
-        let short = match form {
-            Form::Short | Form::Apart => short_statements(all, &behind, me)?,
-            Form::InTwo => None,
-        };
-        let mut room = Room::default();
-        let statements: Vec<Statements> = match short {
-            Some(short) => short,
-            None => {
-                let in_two =
-                    all.iter().zip(&behind).map_while(|(each, behind)| in_two(each, behind, me).ok().flatten());
-                in_two.take_while(|statements| room.takes(statements)).collect()
-            }
-        };
-        Ok(Planned { is_full: statements.len() < all.len(), each: statements, one: None })
+        planned(all, &behind, me, form, may_be_one)
     }
 
     /// What has to stand behind each of the first ones that can go together: documents that are
@@ -487,106 +416,4 @@ fn refuse_changed_instead(sent: &[Sent], answer: &WriteAnswer, ns: &Namespace) -
     }
     let message = format!("an upsert into {ns} changed a document instead of inserting one");
     Err(Error::new(ErrorKind::Corruption, message))
-}
-
-/// If a committed transaction may have left the document, makes its statement take it over. Returns
-/// that transaction if the document has to be finished before.
-fn taken_over_each(
-    statements: &mut Statements,
-    Changing { target, change, as_read }: &Changing<'_>,
-    me: TxId,
-    claim: Option<&Claim<'_>>,
-) -> Result<Option<TxId>> {
-    // What it takes over becomes the safe version, with other keys perhaps: of those the server has
-    // to be asked apart.
-    match (statements.way, statements.all.as_mut_slice()) {
-        (Way::Fused | Way::Remove, [statement]) if !statements.is_rekeyed => {
-            taken_over(statement, target, change, me, claim, conditions_of(as_read.as_ref()))
-        }
-        _ => Ok(claim.and_then(Claim::left)),
-    }
-}
-
-/// The updates, if all of them are updates that a statement of several documents may make.
-fn alike<'a>(all: &'a [Each<'_>]) -> Vec<OneOf<'a>> {
-    let one = |each: &'a Each<'_>| {
-        let Act::Change(Changing { target, change: Change::Update { update, array_filters: None }, as_read }) =
-            &each.act
-        else {
-            return None;
-        };
-        Some(OneOf { target, update, as_read: conditions_of(as_read.as_ref()) })
-    };
-    all.iter().map(one).collect::<Option<_>>().unwrap_or_default()
-}
-
-/// One statement for each, and its questions, as far as one command takes them. `None`: one of them
-/// needs two.
-fn short_statements(all: &[Each<'_>], behind: &[Behind], me: TxId) -> Result<Option<Vec<Statements>>> {
-    let (mut short, mut room) = (Vec::new(), Room::default());
-    for (each, behind) in all.iter().zip(behind) {
-        let (way, statement) = match &each.act {
-            Act::Insert(inserting) => (Way::Insert, inserting.statement.clone()),
-            // That the document was modified would say nothing but that it was locked.
-            Act::Change(one) if one.change.is_lock() => return Ok(None),
-            Act::Change(one) => {
-                let as_read = conditions_of(one.as_read.as_ref());
-                let way = if one.is_removal() { Way::Remove } else { Way::Fused };
-                match statement_of(&one.target, &one.change, me, None, as_read)? {
-                    Some(statement) => (way, statement),
-                    None => return Ok(None),
-                }
-            }
-        };
-        let statements = Statements::new(way, vec![statement], behind);
-        if !room.takes(&statements) {
-            break;
-        }
-        short.push(statements);
-    }
-    Ok(Some(short))
-}
-
-/// The conditions under which the document is as it was read.
-fn conditions_of(as_read: Option<&Demanded>) -> &[Exact] {
-    as_read.map_or(&[], |demanded| &demanded.conditions)
-}
-
-/// The statements that [`super::one`] sends for a document that it has not locked, and the
-/// questions behind them. `None`: what the filter says only an index answers.
-fn in_two(each: &Each<'_>, behind: &Behind, me: TxId) -> Result<Option<Statements>> {
-    let Changing { target, change, .. } = match &each.act {
-        Act::Change(changing) => changing,
-        Act::Insert(inserting) => {
-            return Ok(Some(Statements::new(Way::Insert, vec![inserting.statement.clone()], behind)));
-        }
-    };
-    if target.condition()?.text.is_some() {
-        return Ok(None);
-    }
-    Ok(match change {
-        Change::Remove => {
-            let removal = statement_of(target, change, me, None, &[])?;
-            removal.map(|statement| Statements::new(Way::Remove, vec![statement], behind))
-        }
-        Change::Update { update, array_filters } => {
-            let both = target.locked_and_changed(update, *array_filters, me)?;
-            let all = both.iter().map(RawDocumentBuf::try_from).collect::<Result<_, _>>()?;
-            Some(Statements::new(Way::InTwo, all, behind))
-        }
-    })
-}
-
-/// Room in one command: the bytes of it that are taken.
-#[derive(Default)]
-struct Room {
-    bytes: usize,
-}
-
-impl Room {
-    /// Returns true if the command has room for these statements as well.
-    fn takes(&mut self, statements: &Statements) -> bool {
-        self.bytes += statements.all.iter().map(|one| one.as_bytes().len()).sum::<usize>();
-        self.bytes <= BATCH_BYTES
-    }
 }
