@@ -8,7 +8,7 @@ use sd2v::filter::{check_filter, has_special};
 
 use super::{direct, implicit, update::write_first, write_commands::DeleteCommand};
 use crate::{
-    command::isolation::validated,
+    command::isolation::{reads_of_writes, validated},
     coordinator::{
         Core,
         locking::{change::Change, many::Targets},
@@ -86,6 +86,6 @@ async fn many(core: &Core, tx: &mut Transaction, ns: &Namespace, command: &Delet
     let found = validated::addresses(core, tx, ns, &all, core.options.max_documents).await?;
     let targets = Targets { ns, at: &found, filter: &command.filter, terms: &command.terms };
     let matched = core.locking.prepare_many(tx, &targets, &Change::Remove).await?.matched;
-    validated::check_all_matched(tx, ns, found.len(), matched)?;
+    reads_of_writes::check_all_matched(tx, ns, found.len(), matched)?;
     Ok(matched)
 }

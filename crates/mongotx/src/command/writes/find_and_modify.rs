@@ -22,7 +22,7 @@ use super::{
 };
 use crate::{
     command::{
-        isolation::{committed, validated},
+        isolation::{committed, reads_of_writes, validated},
         query::plain_projection::{ShownFields, is_plain_projection},
     },
     coordinator::{
@@ -231,7 +231,7 @@ async fn inside(core: &Core, tx: &mut Transaction, ns: &Namespace, command: &Fin
             }
         }
         if at.is_none() || named.is_some() {
-            validated::note_nothing(core, tx, ns, &query).await?;
+            reads_of_writes::note_nothing(core, tx, ns, &query).await?;
         }
         if (at.is_none() || named.is_some())
             && let Some(done) = Box::pin(upserted(core, tx, ns, command, &mut rematches, &mut projection)).await?
@@ -279,7 +279,7 @@ async fn free_one(
     let Some(fields_shown) = fields_shown else { return Ok(None) };
     let fields = fields_shown.stored_fields(command.after);
     let first = match query.sort {
-        Some(_) => validated::first_of_others(core, tx, ns, query).await?,
+        Some(_) => reads_of_writes::first_of_others(core, tx, ns, query).await?,
         None => None,
     };
     let asked = NeededAnswer { is_shown: true, fields: fields.as_ref(), can_check_first: first.is_some() };
@@ -287,13 +287,13 @@ async fn free_one(
     let Some(Found { at, shown: Some(shown), place }) = found else { return Ok(None) };
     let is_certain = place == Place::First;
     if let Some(first) = first.filter(|_| place != Place::Any && (tx.validates() || !is_certain)) {
-        let read = validated::read_of_first(ns, first, &at.id, &shown.before)?;
+        let read = reads_of_writes::read_of_first(ns, first, &at.id, &shown.before)?;
         match tx.validates() {
-            true => validated::note_first(core, tx, read, is_certain)?,
-            false => Box::pin(validated::check_first(core, tx, &read)).await?,
+            true => reads_of_writes::note_first(core, tx, read, is_certain)?,
+            false => Box::pin(reads_of_writes::check_first(core, tx, &read)).await?,
         }
     }
-    validated::settle_shown(core, tx, ns, &at.id, &shown.before).await?;
+    reads_of_writes::settle_shown(core, tx, ns, &at.id, &shown.before).await?;
     Ok(Some(command.shown(fields_shown, shown)))
 }
 
@@ -318,9 +318,9 @@ async fn one(
     if let Some(fields_shown) = fields_shown
         && let Some(shown) = core.locking.prepare_shown(tx, target, change, fields).await?
     {
-        validated::settle_shown(core, tx, ns, &at.id, &shown.before).await?;
+        reads_of_writes::settle_shown(core, tx, ns, &at.id, &shown.before).await?;
         if let Some(as_read) = as_read {
-            Box::pin(validated::settle_as_read(core, tx, ns, &as_read, &shown.before)).await?;
+            Box::pin(reads_of_writes::settle_as_read(core, tx, ns, &as_read, &shown.before)).await?;
         }
         return Ok(Some(command.shown(fields_shown, shown)));
     }

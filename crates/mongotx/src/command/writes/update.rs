@@ -13,7 +13,7 @@ use sd2v::names::WRITER;
 
 use super::{direct, dry_run, implicit, rematch::Rematches, upsert, write_commands::UpdateCommand};
 use crate::{
-    command::isolation::{committed, validated},
+    command::isolation::{committed, reads_of_writes, validated},
     coordinator::{
         Core,
         locking::{change::Change, found::NeededAnswer, many::Targets, target::Target},
@@ -178,7 +178,7 @@ pub(crate) async fn write_first(
         }
         let applied = core.locking.prepare(tx, &target, change).await?;
         if !applied.matched {
-            Box::pin(validated::note_nothing(core, tx, ns, query)).await?;
+            Box::pin(reads_of_writes::note_nothing(core, tx, ns, query)).await?;
         }
         return Ok(applied.matched.then_some((at, applied.modified)));
     }
@@ -187,12 +187,12 @@ pub(crate) async fn write_first(
         let asked = NeededAnswer { is_shown: tx.reads.has_points(ns), ..NeededAnswer::default() };
         if let Some(found) = core.locking.prepare_found(tx, ns, query, change, asked).await? {
             if let Some(shown) = &found.shown {
-                validated::settle_shown(core, tx, ns, &found.at.id, &shown.before).await?;
+                reads_of_writes::settle_shown(core, tx, ns, &found.at.id, &shown.before).await?;
             }
             return Ok(Some((found.at, !change.is_lock())));
         }
         let Some(at) = Box::pin(committed::addresses(core, Some(tx), ns, &first, 1)).await?.pop() else {
-            Box::pin(validated::note_nothing(core, tx, ns, query)).await?;
+            Box::pin(reads_of_writes::note_nothing(core, tx, ns, query)).await?;
             return Ok(None);
         };
         core.locking.note_wanted(tx, ns, query, change, &at).await?;
@@ -223,10 +223,10 @@ async fn prepared_as_read(core: &Core, tx: &mut Transaction, target: &Target<'_>
     let fields = as_read.as_ref().filter(|_| !is_whole).map(shown_fields);
     let Some(shown) = core.locking.prepare_shown(tx, target, change, fields).await? else { return Ok(false) };
     if is_whole {
-        validated::settle_shown(core, tx, ns, id, &shown.before).await?;
+        reads_of_writes::settle_shown(core, tx, ns, id, &shown.before).await?;
     }
     if let Some(as_read) = as_read {
-        validated::settle_as_read(core, tx, ns, &as_read, &shown.before).await?;
+        reads_of_writes::settle_as_read(core, tx, ns, &as_read, &shown.before).await?;
     }
     Ok(true)
 }
@@ -246,7 +246,7 @@ async fn many(core: &Core, tx: &mut Transaction, ns: &Namespace, command: &Updat
         let found = validated::addresses(core, tx, ns, &all, core.options.max_documents).await?;
         let targets = Targets { ns, at: &found, filter: &command.filter, terms: &command.terms };
         let done = core.locking.prepare_many(tx, &targets, &command.change()).await?;
-        validated::check_all_matched(tx, ns, found.len(), done.matched)?;
+        reads_of_writes::check_all_matched(tx, ns, found.len(), done.matched)?;
         if done.matched > 0 {
             let (matched_count, modified_count) = (done.matched, done.modified);
             return Ok(UpdateResult { matched_count, modified_count, upserted_id: None });

@@ -77,6 +77,12 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
+    /// A read of one collection, which depends on all documents that match. `own`: as in the field.
+    pub(crate) fn of(ns: &Namespace, read: Read, own: usize, witness: Witness) -> Self {
+        let collections = vec![ns.clone()];
+        Self { ns: ns.clone(), read, pinned: None, ahead: None, own, witness, is_answered: true, collections }
+    }
+
     /// The documents that the answer depends on, if they are named one by one, by their `_id`s or
     /// by keys of a unique index.
     pub(in crate::coordinator) fn documents(&self) -> Option<Vec<OwnKey>> {
