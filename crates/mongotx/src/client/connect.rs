@@ -26,7 +26,8 @@ use crate::{
         log::{records::Records, txlog::TxLog},
         queries::read_lease::ReadLease,
         server::{
-            Server, from_driver,
+            Server,
+            failures::from_driver,
             lean::{Lean, Purpose},
             plain::Plain,
         },

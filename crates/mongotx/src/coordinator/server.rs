@@ -1,4 +1,5 @@
-//! Commands to the server: sending, counting, and sorting what comes back.
+//! Commands to the server: sending, counting, and waiting for the answer. What goes wrong is sorted
+//! in [`failures`].
 //!
 //! Every command of this crate is sent once. The driver's own retries of writes are off: a lock
 //! write that arrived twice could lock a document again after its transaction was finished.
@@ -17,9 +18,11 @@
 //! [`guarded`] tries a server out with documents in a collection of its own, which no transaction
 //! writes to.
 
+mod answer;
 pub(crate) mod clustered;
 pub(crate) mod direct;
 mod documents;
+pub(crate) mod failures;
 pub(crate) mod guarded;
 pub(crate) mod lean;
 pub(crate) mod live;
@@ -38,18 +41,18 @@ use std::{
 };
 
 use bson::{
-    Bson, Document, RawBsonRef, RawDocument, RawDocumentBuf, doc,
+    Bson, Document, RawBsonRef, RawDocumentBuf, doc,
     raw::{CStr, cstr},
     rawdoc,
 };
 use futures_util::{StreamExt, TryStreamExt};
-use mongodb::{Client, Cursor, error::ErrorKind as DriverKind};
-use mongowire::{Failure, Refusal};
-use sd2v::{guard::refused_field, index, validator, words::shown};
+use mongodb::{Client, Cursor};
 use tokio::runtime::Handle;
 
+pub(crate) use self::answer::WriteAnswer;
 use self::{
     clustered::Clustered,
+    failures::{from_driver, interrupted, kept},
     guarded::Trust,
     lean::{Lean, Line},
     plain::Plain,
@@ -58,94 +61,17 @@ use self::{
 use super::stored::nodes::Nodes;
 use crate::{
     document,
-    error::{DuplicateKey, Error, ErrorKind, Progress, Result, Unreplicated, driver_words},
+    error::{Error, ErrorKind, Result},
     metrics::Counters,
-    numbers::as_i64,
     options::Namespace,
     scoped,
     steps::{Hook, Step},
 };
 
-/// Number of MongoDB's error `DocumentValidationFailure`.
-const BREAKS_VALIDATOR: i32 = 121;
-/// Number of MongoDB's error `BSONObjectTooLarge`.
-const TOO_LARGE: i32 = 10_334;
-
 /// The option of commands that validators do not judge.
 const BYPASS_VALIDATION: &CStr = cstr!("bypassDocumentValidation");
 /// Commands that have the field `bypassDocumentValidation`.
 const JUDGED: [&str; 4] = ["insert", "update", "findAndModify", "aggregate"];
-
-/// The answer to an `update`, `insert` or `delete` command.
-#[derive(Debug, Default)]
-pub(crate) struct WriteAnswer {
-    /// Documents matched (inserted, deleted), over all statements.
-    pub(crate) n: i64,
-    /// Documents changed, over all statements.
-    pub(crate) modified: i64,
-    /// The places of the statements that have inserted a document, and its `_id`.
-    pub(crate) upserted: Vec<(usize, Bson)>,
-    /// Statements that the server refused: place, code, words.
-    pub(crate) errors: Vec<(usize, Error)>,
-}
-
-impl WriteAnswer {
-    /// The answer to a write that stores both versions of a document: where they are too large, it
-    /// says so.
-    fn of_held(self) -> Self {
-        let errors = self.errors.into_iter().map(|(place, error)| (place, too_large_with_both(error)));
-        Self { errors: errors.collect(), ..self }
-    }
-
-    /// # Errors
-    /// [`ErrorKind::Unavailable`] when a statement was not carried out because the server ceased to
-    /// be the primary.
-    fn parse_write(answer: &Document) -> Result<Self> {
-        let number = |field| answer.get(field).map_or(0, as_i64);
-        let place = |of: &Document| usize::try_from(of.get("index").map_or(0, as_i64)).unwrap_or(0);
-        let upserted = answer.get_array("upserted").into_iter().flatten().filter_map(Bson::as_document);
-        let upserted = upserted.filter_map(|one| Some((place(one), one.get("_id")?.clone()))).collect();
-        let errors = answer.get_array("writeErrors").into_iter().flatten().filter_map(Bson::as_document);
-        let errors = errors.map(|error| {
-            let code = error.get("code").map_or(0, as_i64) as i32;
-            let message = error.get_str("errmsg").unwrap_or("the server gave no reason");
-            let info = error.get_document("errInfo").ok().map(validator::explain);
-            let refused = refused_by_server(code, message);
-            let refused = refused.with_duplicate_key(DuplicateKey::read(error)).with_info(info);
-            (place(error), refused)
-        });
-        let errors: Vec<(usize, Error)> = errors.collect();
-        match errors.iter().find(|(_, error)| error.kind() == ErrorKind::Unavailable) {
-            Some((_, away)) => Err(away.clone()),
-            None => Ok(Self { n: number("n"), modified: number("nModified"), upserted, errors }),
-        }
-    }
-
-    /// The counts of a write by the command of this name.
-    fn progress(&self, command: &str) -> Progress {
-        let n = u64::try_from(self.n).unwrap_or(0);
-        let upserted = self.upserted.len() as u64;
-        match command {
-            "insert" => Progress { inserted: n, ..Progress::default() },
-            "delete" => Progress { deleted: n, ..Progress::default() },
-            _ => Progress {
-                matched: n.saturating_sub(upserted),
-                modified: u64::try_from(self.modified).unwrap_or(0),
-                upserted,
-                ..Progress::default()
-            },
-        }
-    }
-
-    fn breaks_validator(&self) -> bool {
-        self.errors.iter().any(|(_, error)| error.code() == Some(BREAKS_VALIDATOR))
-    }
-
-    /// The answer, or the first statement's error.
-    pub(crate) fn ok(mut self) -> Result<Self> {
-        if self.errors.is_empty() { Ok(self) } else { Err(self.errors.swap_remove(0).1) }
-    }
-}
 
 /// The connection of one client, with its counters and its hook.
 pub(crate) struct Server {
@@ -401,171 +327,5 @@ pub(crate) async fn in_time<T>(answer: impl IntoFuture<Output = mongodb::error::
                 format!("the server did not answer within {limit:?}: the command was lost, or the answer with it");
             Err(Error::new(ErrorKind::Unavailable, message).maybe_done())
         }
-    }
-}
-
-/// The answer, unless its effects may be lost again: only this server has them yet, and it may
-/// cease to be the primary.
-fn kept(answer: Document) -> Result<Document> {
-    match answer.get_document("writeConcernError") {
-        Err(_) => Ok(answer),
-        Ok(concern_error) => {
-            let concern_error = concern_error.clone();
-            Err(Error::unreplicated(Unreplicated { concern_error, answer }))
-        }
-    }
-}
-
-/// Sorts the driver's errors into kinds.
-pub(crate) fn from_driver(error: mongodb::error::Error) -> Error {
-    let kind = error.kind.as_ref();
-    let sorted = match kind {
-        DriverKind::Command(refused) => {
-            let details = error.server_response().and_then(|raw| Document::try_from(raw.as_ref()).ok());
-            refused_command(refused.code, &refused.message, details.as_ref())
-        }
-        DriverKind::ServerSelection { .. }
-        | DriverKind::DnsResolve { .. }
-        | DriverKind::ConnectionPoolCleared { .. } => {
-            Error::new(ErrorKind::Unavailable, format!("the server cannot be reached: {}", driver_words(&error)))
-        }
-        DriverKind::Authentication { .. } => Error::invalid(18, driver_words(&error)),
-        DriverKind::Io(_) | DriverKind::InvalidResponse { .. } => {
-            let message = format!("the connection was lost and the answer with it: {}", driver_words(&error));
-            Error::new(ErrorKind::Unavailable, message).maybe_done()
-        }
-        DriverKind::InvalidArgument { message, .. } => Error::invalid(2, message.clone()),
-        DriverKind::Shutdown => Error::new(ErrorKind::Closed, "the client is shut down"),
-        _ => Error::invalid(8, driver_words(&error)),
-    };
-    sorted.because_of(error)
-}
-
-/// Sorts what a connection of this library's own has to say.
-fn from_wire(failure: &Failure) -> Error {
-    let message = failure.to_string();
-    let sorted = match failure {
-        Failure::Login { .. } => Error::invalid(18, message),
-        Failure::TooLong { .. } => Error::invalid(TOO_LARGE, message),
-        Failure::Closed => Error::new(ErrorKind::Closed, "the client is shut down"),
-        _ if failure.is_maybe_done() => Error::new(ErrorKind::Unavailable, message).maybe_done(),
-        _ => Error::new(ErrorKind::Unavailable, format!("the server cannot be reached: {message}")),
-    };
-    sorted.because_of(failure.clone())
-}
-
-/// Sorts an answer that says that the server has not carried out a command.
-fn refused_answer(refusal: &Refusal, answer: &RawDocument) -> Error {
-    refused_command(refusal.code, &refusal.message, Document::try_from(answer).ok().as_ref())
-}
-
-/// The error for a command that the server refused. `details`: the server's answer.
-fn refused_command(code: i32, message: &str, details: Option<&Document>) -> Error {
-    let sorted = refused_by_server(code, message);
-    let sorted = if REFUSED_AT_ONCE.contains(&code) { sorted } else { sorted.maybe_done() };
-    sorted
-        .with_duplicate_key(details.and_then(DuplicateKey::read))
-        .with_info(details.and_then(|details| details.get_document("errInfo").ok().map(validator::explain)))
-}
-
-/// Codes of a server that is not the primary and has not begun to carry out the command.
-const REFUSED_AT_ONCE: [i32; 4] = [10_058, 10_107, 13_435, 13_436];
-
-fn refused_by_server(code: i32, message: &str) -> Error {
-    const NOT_SERVING: [i32; 13] = [6, 7, 89, 91, 189, 262, 9001, 10_058, 10_107, 11_600, 11_602, 13_435, 13_436];
-    if NOT_SERVING.contains(&code) {
-        Error::new(ErrorKind::Unavailable, format!("the server is not serving (code {code}): {}", shown(message)))
-    } else {
-        invalid(code, message)
-    }
-}
-
-/// LockTimeout, MaxTimeMSExpired, CursorKilled, ClientDisconnect, InterruptedDueToStorageChange,
-/// Interrupted, ClientMarkedKilled: the server gave the whole command up, wherever it was.
-const INTERRUPTED: [i32; 7] = [24, 50, 237, 279, 355, 11_601, 46_841];
-
-/// Some documents may have been changed before the command was given up, so that this is no answer.
-fn interrupted(error: Error) -> Error {
-    match error.code() {
-        Some(code) if error.kind() == ErrorKind::Invalid && INTERRUPTED.contains(&code) => {
-            Error::interrupted(code, &format!("a write was interrupted, and may be half done: {error}"))
-        }
-        _ => error,
-    }
-}
-
-/// The server's error about a stored document that is too large, where a transaction holds it: the
-/// application's document is smaller.
-fn too_large_with_both(error: Error) -> Error {
-    let size = error.message().strip_prefix("BSONObj size: ").filter(|_| error.code() == Some(TOO_LARGE));
-    let Some((size, rest)) = size.and_then(|size| size.split_once(' ')) else { return error };
-    let Some((_, first)) = rest.split_once("First element: ") else { return error };
-    let message = format!(
-        "the document whose first field is {first} would take {size} bytes while a transaction holds it, and the server stores at most \
-         16793600: until the transaction is finished the document is stored with its committed and its new version, so that it may have \
-         about 8 MB where it is updated in a transaction, or by a write outside one that is a transaction of its own"
-    );
-    Error::invalid(TOO_LARGE, message)
-}
-
-/// The server's objection to a statement, in the application's terms.
-fn invalid(code: i32, message: &str) -> Error {
-    if index::is_frozen(code, message) {
-        return Error::frozen();
-    }
-    refused_field(message).map_or_else(|| Error::invalid(code, shown(message)), Error::from)
-}
-
-#[cfg(test)]
-mod tests {
-    use bson::doc;
-
-    use super::*;
-
-    fn stepping_down() -> Document {
-        doc! {"code": 11_602, "codeName": "InterruptedDueToReplStateChange", "errmsg": "operation was interrupted"}
-    }
-
-    #[test]
-    fn what_may_be_lost_again_is_no_answer() {
-        for done in [
-            doc! {"n": 1, "nModified": 1, "ok": 1.0},
-            doc! {"lastErrorObject": {"n": 1, "updatedExisting": true}, "value": {"_id": 1}, "ok": 1.0},
-            doc! {"cursor": {"id": 0_i64, "ns": "d.c", "firstBatch": []}, "ok": 1.0},
-            doc! {"n": 0, "ok": 1.0},
-        ] {
-            assert_eq!(kept(done.clone()).unwrap(), done);
-            let mut answer = done.clone();
-            answer.insert("writeConcernError", stepping_down());
-            let error = kept(answer.clone()).unwrap_err();
-            assert_eq!((error.kind(), error.code()), (ErrorKind::Unavailable, Some(11_602)), "{done}");
-            assert!(error.unreplicated_answer().is_none(), "a prepared write is undone, whatever it was");
-            let error = error.or_indeterminate();
-            assert_eq!(error.kind(), ErrorKind::Indeterminate);
-            let unreplicated = error.unreplicated_answer().unwrap();
-            assert_eq!((&unreplicated.concern_error, &unreplicated.answer), (&stepping_down(), &answer));
-        }
-    }
-
-    #[test]
-    fn statements_that_the_server_did_not_finish_are_unanswered() {
-        let answer = |code| {
-            let error = doc! {"index": 0, "code": code, "errmsg": "no"};
-            WriteAnswer::parse_write(&doc! {"n": 0, "writeErrors": [error], "ok": 1.0})
-        };
-        for code in [91, 189, 10_058, 10_107, 11_600, 11_602, 13_435, 13_436] {
-            assert_eq!(answer(code).unwrap_err().kind(), ErrorKind::Unavailable, "{code}");
-        }
-        assert_eq!(answer(11_000).unwrap().errors.len(), 1);
-    }
-
-    #[test]
-    fn progress_is_what_the_command_has_done() {
-        let upserted = doc! {"index": 0, "_id": 7};
-        let answer =
-            WriteAnswer::parse_write(&doc! {"n": 3, "nModified": 1, "upserted": [upserted], "ok": 1.0}).unwrap();
-        let updated = answer.progress("update");
-        assert_eq!((updated.matched, updated.modified, updated.upserted), (2, 1, 1));
-        assert_eq!((answer.progress("insert").inserted, answer.progress("delete").deleted), (3, 3));
     }
 }

@@ -11,7 +11,12 @@ use sd2v::{
     unheld,
 };
 
-use super::{Server, WriteAnswer, interrupted, kept, lean::Line, plain::Admitted};
+use super::{
+    Server, WriteAnswer,
+    failures::{interrupted, kept},
+    lean::Line,
+    plain::Admitted,
+};
 use crate::{
     coordinator::stored::own_collections::{CHECKPOINT, DEPLOYMENT, ORPHANS, TXS},
     document,

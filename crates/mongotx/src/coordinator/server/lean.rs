@@ -19,7 +19,11 @@ use mongodb::options::ClientOptions as DriverOptions;
 use mongowire::{Address, Failure, Lent, Pool, PoolLimits, Refusal, Settings};
 use tokio::runtime::Handle;
 
-use super::{LONGEST_ANSWER, from_wire, in_time, longest_answer, refused_answer};
+use super::{
+    LONGEST_ANSWER,
+    failures::{from_wire, refused_answer},
+    in_time, longest_answer,
+};
 use crate::{
     backoff::Backoff,
     coordinator::stored::nodes::Nodes,

@@ -16,7 +16,11 @@ use bson::{Bson, Document, RawDocument, RawDocumentBuf, doc, raw::cstr, rawdoc};
 use protocol::TxId;
 use sd2v::statement;
 
-use super::{Server, WriteAnswer, interrupted, kept, stream::Stream};
+use super::{
+    Server, WriteAnswer,
+    failures::{interrupted, kept},
+    stream::Stream,
+};
 use crate::{
     coordinator::request::{
         address::{Address, among},

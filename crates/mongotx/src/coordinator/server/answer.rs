@@ -1,0 +1,113 @@
+//! The answer to a command that writes.
+
+use bson::{Bson, Document};
+use sd2v::validator;
+
+use super::failures::{refused_by_server, too_large_with_both};
+use crate::{
+    error::{DuplicateKey, Error, ErrorKind, Progress, Result},
+    numbers::as_i64,
+};
+
+/// Number of MongoDB's error `DocumentValidationFailure`.
+const BREAKS_VALIDATOR: i32 = 121;
+
+/// The answer to an `update`, `insert` or `delete` command.
+#[derive(Debug, Default)]
+pub(crate) struct WriteAnswer {
+    /// Documents matched (inserted, deleted), over all statements.
+    pub(crate) n: i64,
+    /// Documents changed, over all statements.
+    pub(crate) modified: i64,
+    /// The places of the statements that have inserted a document, and its `_id`.
+    pub(crate) upserted: Vec<(usize, Bson)>,
+    /// Statements that the server refused: place, code, words.
+    pub(crate) errors: Vec<(usize, Error)>,
+}
+
+impl WriteAnswer {
+    /// The answer to a write that stores both versions of a document: where they are too large, it
+    /// says so.
+    pub(super) fn of_held(self) -> Self {
+        let errors = self.errors.into_iter().map(|(place, error)| (place, too_large_with_both(error)));
+        Self { errors: errors.collect(), ..self }
+    }
+
+    /// # Errors
+    /// [`ErrorKind::Unavailable`] when a statement was not carried out because the server ceased to
+    /// be the primary.
+    pub(super) fn parse_write(answer: &Document) -> Result<Self> {
+        let number = |field| answer.get(field).map_or(0, as_i64);
+        let place = |of: &Document| usize::try_from(of.get("index").map_or(0, as_i64)).unwrap_or(0);
+        let upserted = answer.get_array("upserted").into_iter().flatten().filter_map(Bson::as_document);
+        let upserted = upserted.filter_map(|one| Some((place(one), one.get("_id")?.clone()))).collect();
+        let errors = answer.get_array("writeErrors").into_iter().flatten().filter_map(Bson::as_document);
+        let errors = errors.map(|error| {
+            let code = error.get("code").map_or(0, as_i64) as i32;
+            let message = error.get_str("errmsg").unwrap_or("the server gave no reason");
+            let info = error.get_document("errInfo").ok().map(validator::explain);
+            let refused = refused_by_server(code, message);
+            let refused = refused.with_duplicate_key(DuplicateKey::read(error)).with_info(info);
+            (place(error), refused)
+        });
+        let errors: Vec<(usize, Error)> = errors.collect();
+        match errors.iter().find(|(_, error)| error.kind() == ErrorKind::Unavailable) {
+            Some((_, away)) => Err(away.clone()),
+            None => Ok(Self { n: number("n"), modified: number("nModified"), upserted, errors }),
+        }
+    }
+
+    /// The counts of a write by the command of this name.
+    pub(super) fn progress(&self, command: &str) -> Progress {
+        let n = u64::try_from(self.n).unwrap_or(0);
+        let upserted = self.upserted.len() as u64;
+        match command {
+            "insert" => Progress { inserted: n, ..Progress::default() },
+            "delete" => Progress { deleted: n, ..Progress::default() },
+            _ => Progress {
+                matched: n.saturating_sub(upserted),
+                modified: u64::try_from(self.modified).unwrap_or(0),
+                upserted,
+                ..Progress::default()
+            },
+        }
+    }
+
+    pub(super) fn breaks_validator(&self) -> bool {
+        self.errors.iter().any(|(_, error)| error.code() == Some(BREAKS_VALIDATOR))
+    }
+
+    /// The answer, or the first statement's error.
+    pub(crate) fn ok(mut self) -> Result<Self> {
+        if self.errors.is_empty() { Ok(self) } else { Err(self.errors.swap_remove(0).1) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bson::doc;
+
+    use super::*;
+
+    #[test]
+    fn statements_that_the_server_did_not_finish_are_unanswered() {
+        let answer = |code| {
+            let error = doc! {"index": 0, "code": code, "errmsg": "no"};
+            WriteAnswer::parse_write(&doc! {"n": 0, "writeErrors": [error], "ok": 1.0})
+        };
+        for code in [91, 189, 10_058, 10_107, 11_600, 11_602, 13_435, 13_436] {
+            assert_eq!(answer(code).unwrap_err().kind(), ErrorKind::Unavailable, "{code}");
+        }
+        assert_eq!(answer(11_000).unwrap().errors.len(), 1);
+    }
+
+    #[test]
+    fn progress_is_what_the_command_has_done() {
+        let upserted = doc! {"index": 0, "_id": 7};
+        let answer =
+            WriteAnswer::parse_write(&doc! {"n": 3, "nModified": 1, "upserted": [upserted], "ok": 1.0}).unwrap();
+        let updated = answer.progress("update");
+        assert_eq!((updated.matched, updated.modified, updated.upserted), (2, 1, 1));
+        assert_eq!((answer.progress("insert").inserted, answer.progress("delete").deleted), (3, 3));
+    }
+}
