@@ -10,7 +10,7 @@
 //! [`table`] is what is known, [`claim`] the wait for a turn; here is what a transaction keeps of
 //! it.
 //!
-//! 1. Before the first prepared write of a document by its `_id`: [`Siblings::claim`]. One
+//! 1. Before the first prepared write of a document by its `_id`: [`Claims::claim`]. One
 //!    transaction at a time tries.
 //! 2. The server's answer shows that it is locked: the claim is kept ([`Claim::keep`]) until the
 //!    transaction's documents are finished. With any other answer, or if the future is dropped, the

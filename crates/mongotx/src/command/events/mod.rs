@@ -2,7 +2,8 @@
 //! 0048).
 //!
 //! A transaction that changes a watched collection writes its events as documents of its own, in
-//! [`EVENTS`], when its commit is requested and before it is validated:
+//! [`EVENTS`](crate::coordinator::stored::own_collections::EVENTS), when its commit is requested
+//! and before it is validated:
 //!
 //! 1. Fetch what it holds there: its event is made from the two versions of each document
 //!    ([`content`]).
@@ -86,7 +87,7 @@ impl<'c> EventLog<'c> {
 
     /// Steps 1 to 3. An error is certain: nothing is decided.
     ///
-    /// No answer is waited for longer than [`ClientOptions::commit_timeout`].
+    /// No answer is waited for longer than [`crate::ClientOptions::commit_timeout`].
     pub(crate) async fn record(&self, tx: &mut Transaction) -> Result<Recorded> {
         let Some(me) = tx.id() else { return Ok(Recorded::default()) };
         scoped::with_longest_answer(self.core.options.commit_timeout, self.record_in_time(tx, me)).await

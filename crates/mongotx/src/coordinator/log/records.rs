@@ -8,13 +8,13 @@
 //! | `beat` | Date | owner | the server's time of its last write |
 //! | `leaseMs` | Int64 | owner | how long after `beat` rivals may fence |
 //! | `low` | Int64 | owner | every number below it is decided and clean |
-//! | `committed`, `rolledBack` | [Int64] | owner | decided numbers from `low` on |
-//! | `aborted` | [Int64] | owner | numbers below `low` that did not commit |
+//! | `committed`, `rolledBack` | \[Int64\] | owner | decided numbers from `low` on |
+//! | `aborted` | \[Int64\] | owner | numbers below `low` that did not commit |
 //! | `changes` | {tag: Int64} | owner | the stamp of the last write that decided a change of each collection; see [`crate::coordinator::stamps::changes`] |
 //! | `quiet` | {by, tags, until, doublings, over, before} | others | until then, or until it is over, no decision sets these change stamps; see [`crate::coordinator::stamps::quiet`] |
-//! | `namespaces` | [String] | owner | collections it may have locked documents in |
+//! | `namespaces` | \[String\] | owner | collections it may have locked documents in |
 //! | `about` | document | owner, once | application, host and process, for people |
-//! | `killed` | [Int64] | others | numbers aborted one by one |
+//! | `killed` | \[Int64\] | others | numbers aborted one by one |
 //! | `fenced`, `fencedAt` | Bool, Date | others (or the owner, giving up) | nothing can be decided any more |
 //! | `closedAt` | Date | owner or sweep | every document is clean; removed 30 minutes later by a TTL index |
 //! | `readLease` | {by, ms} | owner (or a newcomer that has waited) | its client may read without probes, for so many milliseconds after it has made sure that it is alone; see [`crate::coordinator::queries::read_lease`] |
