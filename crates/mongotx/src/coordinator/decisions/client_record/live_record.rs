@@ -1,5 +1,7 @@
 //! One live record: the state machine, the transactions that wait for it, and the writes that it
-//! still has to make.
+//! still has to make. What a reader's quiet keeps back is decided in [`quiet`].
+
+mod quiet;
 
 use std::{
     collections::{BTreeSet, HashMap, HashSet},
@@ -14,16 +16,14 @@ use protocol::{
 };
 use tokio::sync::{Notify, OnceCell, oneshot};
 
+pub(super) use self::quiet::Refusal;
 use super::lost;
 use crate::{
     coordinator::{
-        log::{
-            records::StoredRecord,
-            txlog::{Standing, Started},
-        },
+        log::txlog::{Standing, Started},
         stamps::{
             changes::Stamps,
-            quiet::{Conditions, Heard, Length, StoredQuiet, Verdict},
+            quiet::{Conditions, Heard, Length},
             tag::{Tag, Tags},
         },
     },
@@ -31,8 +31,6 @@ use crate::{
     options::Namespace,
 };
 
-/// Time for which held-back transactions are left out before they are tried again.
-const HOLD: Duration = Duration::from_millis(5);
 /// Commits that may wait at a time.
 const MAX_WAITING: usize = 10_000;
 
@@ -81,7 +79,7 @@ struct State {
 }
 
 /// Next action of the record's writer.
-pub(super) enum Todo {
+pub(super) enum NextAction {
     /// Send this record write, which also lists these collections.
     Write(RecordWrite, Vec<Namespace>),
     /// Nothing until woken, or until this time has passed.
@@ -107,21 +105,8 @@ pub(super) enum Answer {
     ValidateAgain,
 }
 
-/// Reason why the server refused a record write, as far as quiet is concerned, and what follows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Refusal {
-    /// The record write was refused for a reason other than quiet.
-    Another,
-    /// Quiet keeps this many decisions out of the record write for a while.
-    Held(usize),
-    /// This many transactions are withdrawn from the write, to be validated again.
-    Withdrawn(usize),
-    /// This quiet has lasted too long: the writer ends it first.
-    Lift(ObjectId),
-}
-
 /// Times of a new record.
-pub(super) struct Born {
+pub(super) struct RecordTimes {
     /// Time before the record was sent: its sign of life is no older.
     pub(super) since: Instant,
     /// Time after the record was acknowledged.
@@ -129,7 +114,12 @@ pub(super) struct Born {
 }
 
 impl LiveRecord {
-    pub(super) fn new(client: ClientId, lease_ms: u64, ns: Namespace, Born { since, registered }: Born) -> Self {
+    pub(super) fn new(
+        client: ClientId,
+        lease_ms: u64,
+        ns: Namespace,
+        RecordTimes { since, registered }: RecordTimes,
+    ) -> Self {
         let state = State {
             recorder: Recorder::new(),
             waiters: HashMap::new(),
@@ -299,37 +289,6 @@ impl LiveRecord {
         tags.iter().filter_map(|tag| Some((*tag, *state.stamps.get(tag)?))).collect()
     }
 
-    /// Finds out whether the server has refused this write because of a reader's quiet.
-    /// `may_arrive`: a copy of it was not answered.
-    pub(super) fn heed(&self, write: &RecordWrite, found: &StoredRecord, may_arrive: bool) -> Refusal {
-        let ClientRecord { stamp, fenced, killed, .. } = &found.record;
-        let is_as_demanded =
-            *stamp == write.demands && !fenced && write.decides.iter().all(|seq| !killed.contains(seq));
-        let Some(quiet) = found.quiet.as_ref().filter(|_| is_as_demanded) else { return Refusal::Another };
-        let mut state = self.state();
-        state.length = quiet.length;
-        let verdict = state.conditions(&write.decides).verdict(quiet);
-        if let Verdict::Deaf(heard) = verdict {
-            return state.withdraw(&write.decides, heard);
-        }
-        let must_wait = verdict == Verdict::Waits;
-        let held =
-            if must_wait || !quiet.is_over { state.kept_back(&write.decides, quiet, must_wait) } else { Vec::new() };
-        match () {
-            () if held.is_empty() => Refusal::Another,
-            // It cannot be left out of a write that may arrive, and the record's other writes,
-            // signs of life among them, wait for that one.
-            () if must_wait && (quiet.is_late || may_arrive || !state.is_patient(&held)) => Refusal::Lift(quiet.by),
-            () if may_arrive => Refusal::Another,
-            () => state.hold(held),
-        }
-    }
-
-    /// Returns true if none of these has been held back for too long.
-    pub(super) fn is_patient(&self, decided: &[Seq]) -> bool {
-        self.state().is_patient(decided)
-    }
-
     pub(super) fn retire_when_finished(&self) {
         self.state().retiring = true;
         self.wake.notify_one();
@@ -353,10 +312,10 @@ impl LiveRecord {
     }
 
     /// `connection`: the number of the one over which a write may be sent that rests on it.
-    pub(super) fn todo(&self, connection: Option<u64>) -> Todo {
+    pub(super) fn next_action(&self, connection: Option<u64>) -> NextAction {
         let mut state = self.state();
         if state.recorder.is_lost() {
-            return Todo::Stop;
+            return NextAction::Stop;
         }
         let beat = self.lease / 3;
         let idle = state.last_write.elapsed();
@@ -373,13 +332,13 @@ impl LiveRecord {
         } {
             state.composed = Instant::now();
             let names = state.enlisting.iter().map(|(ns, _)| ns.clone()).collect();
-            return Todo::Write(write, names);
+            return NextAction::Write(write, names);
         }
         if state.retiring && state.recorder.is_settled() {
-            return Todo::Retire;
+            return NextAction::Retire;
         }
         let again = state.again.map(|again| again.saturating_duration_since(now));
-        Todo::Sleep(beat.saturating_sub(idle).min(again.unwrap_or(beat)))
+        NextAction::Sleep(beat.saturating_sub(idle).min(again.unwrap_or(beat)))
     }
 
     /// Notes that the write was acknowledged.
@@ -446,64 +405,6 @@ impl LiveRecord {
 }
 
 impl State {
-    fn is_patient(&self, decided: &[Seq]) -> bool {
-        let longest = self.length.longest_held();
-        decided.iter().filter_map(|seq| self.held.get(seq)).all(|since| since.elapsed() < longest)
-    }
-
-    fn conditions(&self, decided: &[Seq]) -> Conditions {
-        Conditions::of(decided.iter().filter_map(|seq| {
-            let Asks { changed, heard: Heard::These(heard) } = self.asks.get(seq)? else { return None };
-            Some((&changed[..], &heard[..]))
-        }))
-    }
-
-    /// The transactions that would change a collection where there is to be quiet, and all that
-    /// have to be validated again if that is what they wait for. Notes the time at which each was
-    /// kept back first.
-    fn kept_back(&mut self, decided: &[Seq], quiet: &StoredQuiet, strict: bool) -> Vec<Seq> {
-        let waits = |seq: &&Seq| {
-            let asks = self.asks.get(seq);
-            asks.is_some_and(|asks| quiet.is_disturbed_by(&asks.changed) || strict && asks.heard != Heard::Any)
-        };
-        let kept: Vec<Seq> = decided.iter().filter(waits).copied().collect();
-        let now = Instant::now();
-        for seq in &kept {
-            self.held.entry(*seq).or_insert(now);
-        }
-        kept
-    }
-
-    /// Leaves these transactions out of decisions for a while.
-    fn hold(&mut self, held: Vec<Seq>) -> Refusal {
-        let count = held.len();
-        self.recorder.hold(held);
-        self.again.get_or_insert(Instant::now() + HOLD);
-        Refusal::Held(count)
-    }
-
-    /// Withdraws the transactions that have not heard of the quiet, to be validated again. The
-    /// write cannot be applied any more, late copies of it included: the quiet that it demands in
-    /// the record does not come back.
-    fn withdraw(&mut self, decided: &[Seq], by: ObjectId) -> Refusal {
-        let is_deaf =
-            |seq: &&Seq| self.asks.get(seq).is_some_and(|asks| !asks.changed.is_empty() && !asks.heard.knows(by));
-        let withdrawn: Vec<Seq> = decided.iter().filter(is_deaf).copied().collect();
-        if withdrawn.is_empty() {
-            return Refusal::Another;
-        }
-        self.heard = Some(by);
-        self.recorder.withdraw(&withdrawn);
-        for seq in &withdrawn {
-            self.asks.remove(seq);
-            self.held.remove(seq);
-            if let Some(waiter) = self.waiters.remove(seq) {
-                let _ = waiter.send(Ok(Answer::ValidateAgain));
-            }
-        }
-        Refusal::Withdrawn(withdrawn.len())
-    }
-
     fn answer(&mut self, outcomes: Vec<TransactionEnd>, client: ClientId) {
         for outcome in outcomes {
             let (seq, answer) = match outcome {
@@ -526,48 +427,4 @@ fn unanswered() -> Error {
 
 fn gone() -> Error {
     Error::new(ErrorKind::Expired, "the client record was given up while the transaction waited for it")
-}
-
-#[cfg(test)]
-mod tests {
-    use bson::{Document, doc};
-    use futures_util::{FutureExt, future};
-
-    use super::*;
-    use crate::coordinator::{log::records::parse_record, stored::format};
-
-    const CLIENT: ClientId = ClientId([7; 12]);
-
-    /// The record with this quiet, as it was before a write that demands this stamp.
-    fn record(stamp: u64, quiet: &Document) -> StoredRecord {
-        let record = doc! {
-            "_id": ObjectId::from_bytes(CLIENT.0), "stamp": stamp as i64, "low": 1_i64, "leaseMs": 10_000_i64,
-            "quiet": quiet, format::FIELD: format::FORMAT,
-        };
-        parse_record(&record).unwrap()
-    }
-
-    /// A decision at serializable that has not heard of the quiet cannot be left out of a write
-    /// that may arrive: it would keep signs of life waiting for as long as the quiet stands.
-    #[test]
-    fn decision_that_was_not_answered_ends_quiet_at_once() {
-        let (ns, epoch) = (Namespace::new("d", "c"), 0);
-        let now = Instant::now();
-        let live = LiveRecord::new(CLIENT, 10_000, ns.clone(), Born { since: now, registered: now });
-        let seq = live.allocate(epoch).unwrap();
-        let started = Started { id: TxId { client: CLIENT, seq }, epoch };
-        let asks = Asks { changed: vec![Tag::of(&ns)], heard: Heard::These(Vec::new()) };
-        let mut commit = Box::pin(live.commit(started, Concern::Journaled, asks));
-        assert!(future::poll_immediate(&mut commit).now_or_never().flatten().is_none());
-        assert!(matches!(live.todo(None), Todo::Write(stamp, _) if stamp.decides.is_empty()));
-        live.acknowledged(epoch, &[]);
-        let Todo::Write(write, _) = live.todo(None) else { panic!("there is nothing to write") };
-        assert_eq!(write.decides, [seq]);
-        let by = ObjectId::from_bytes([1; 12]);
-        let tags = vec![Tag::of(&ns).to_string()];
-        let quiet = doc! {"by": by, "tags": tags, "over": false, "doublings": 2_i64};
-        let found = record(write.demands, &quiet);
-        assert_eq!(live.heed(&write, &found, true), Refusal::Lift(by));
-        assert_eq!(live.heed(&write, &found, false), Refusal::Held(1));
-    }
 }

@@ -17,7 +17,7 @@ use tracing::{Instrument, instrument::WithSubscriber};
 
 use super::{
     durable_reads::DurableReads,
-    live_record::{Born, LiveRecord},
+    live_record::{LiveRecord, RecordTimes},
 };
 use crate::{
     coordinator::{
@@ -233,7 +233,7 @@ impl Shared {
             return is_held.map(|_| None);
         }
         tracing::debug!(%client, "registered");
-        Ok(Some(LiveRecord::new(client, lease_ms, ns.clone(), Born { since, registered })))
+        Ok(Some(LiveRecord::new(client, lease_ms, ns.clone(), RecordTimes { since, registered })))
     }
 
     /// Waits until no other client reads without probes: each that looks for open records from now

@@ -15,7 +15,7 @@ use protocol::{
 
 use super::{
     Shared,
-    live_record::{LiveRecord, Refusal, Todo},
+    live_record::{LiveRecord, NextAction, Refusal},
 };
 use crate::{
     backoff::Backoff,
@@ -39,17 +39,17 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 pub(super) async fn send_record_writes(shared: Weak<Shared>, live: Arc<LiveRecord>) {
     loop {
         let Some(shared) = shared.upgrade() else { return };
-        match live.todo(shared.bound_to()) {
-            Todo::Sleep(at_most) => {
+        match live.next_action(shared.bound_to()) {
+            NextAction::Sleep(at_most) => {
                 drop(shared);
                 let _ = tokio::time::timeout(at_most, live.wake.notified()).await;
             }
-            Todo::Write(write, names) => {
+            NextAction::Write(write, names) => {
                 settle(&shared, &live, &write, &names).await;
                 live.settled.notify_waiters();
             }
-            Todo::Retire => return retire(&shared, &live).await,
-            Todo::Stop => return shared.lose(live.client),
+            NextAction::Retire => return retire(&shared, &live).await,
+            NextAction::Stop => return shared.lose(live.client),
         }
     }
 }
