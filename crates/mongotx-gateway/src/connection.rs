@@ -48,7 +48,7 @@ struct State {
     end: End,
 }
 
-/// Login of the client.
+/// Login of a connection's client: who it is, and how far a login has come.
 #[derive(Default)]
 pub(crate) struct Login {
     /// The user, once it is known.

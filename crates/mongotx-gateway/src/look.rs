@@ -28,7 +28,7 @@ pub(crate) struct OperationFilter<'a> {
     pub(crate) idle_connections: bool,
     /// True if open transactions in which no command runs are wanted, too.
     pub(crate) idle_transactions: bool,
-    /// Greatest number of operations.
+    /// Limit of the operations in the answer.
     pub(crate) most: usize,
 }
 

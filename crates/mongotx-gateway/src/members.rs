@@ -18,7 +18,7 @@ use crate::{options::ReplicaSetFace, upstream::Upstream};
 
 /// The collection of the document, whose `_id` is the set's name.
 pub(crate) const COLLECTION: &str = "gateways";
-/// Time between two looks.
+/// Time between two looks of a member at the set's document.
 pub(crate) const LOOK: Duration = Duration::from_secs(1);
 /// Time between two looks of a gateway that has just been started.
 const PAUSE: Duration = Duration::from_millis(100);

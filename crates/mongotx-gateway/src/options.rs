@@ -33,7 +33,7 @@ pub struct GatewayOptions {
     pub slow: Option<Duration>,
     /// Limits of what clients may hold and how long they may take, of each and together.
     pub limits: Limits,
-    /// How many sessions there may be, and how long they, their transactions and cursors live.
+    /// Limits of the number of sessions, and of the lives of sessions, transactions and cursors.
     pub sessions: SessionLimits,
     /// Time that a write in a transaction waits for another transaction that holds its document.
     pub lock_wait: Duration,

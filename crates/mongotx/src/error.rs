@@ -17,7 +17,7 @@
 //!     ErrorKind::Indeterminate => println!("ask Client::outcome about {:?}", error.transaction()),
 //!     _ => return Err(error),
 //! }
-//! let conflict = error.conflict().expect("a conflict tells the document");
+//! let conflict = error.conflict().expect("a conflict names the document");
 //! assert_eq!((conflict.id.clone(), Some(conflict.rival)), (1.into(), first.id()));
 //! # Ok(()) }
 //! ```

@@ -55,8 +55,9 @@ impl Credential {
         prepared.is_ok() && bool::from(of.stored_key.ct_eq(&self.stored_key))
     }
 
-    /// Credential of a user who does not exist. Clients cannot tell it from a real one, and no
-    /// password fits. The same name has the same salt, at every gateway that has the same secret.
+    /// Credential of a user who does not exist. Clients cannot distinguish it from a real one, and
+    /// no password fits. The same name has the same salt, at every gateway that has the same
+    /// secret.
     pub(crate) fn fake(mechanism: Mechanism, secret: &[u8], user: &str) -> Self {
         let derived = |what: &str| {
             Mechanism::ScramSha256.hmac(secret, format!("{what}\0{}\0{user}", mechanism.name()).as_bytes())

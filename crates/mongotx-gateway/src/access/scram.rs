@@ -28,7 +28,7 @@ pub(crate) enum LoginRefused {
     Unknown,
 }
 
-/// The client's first message.
+/// The client's first message of a SCRAM login.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ClientFirst {
     /// Name of the user that the client logs in as.

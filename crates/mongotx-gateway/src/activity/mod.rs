@@ -75,7 +75,7 @@ impl ClientIdentity {
     }
 }
 
-/// Activity of one connection.
+/// Activity of one connection: its client, and the command that runs.
 #[derive(Debug)]
 pub(crate) struct ConnectionActivity {
     pub(crate) connection: i64,

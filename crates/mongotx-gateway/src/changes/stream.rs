@@ -29,7 +29,7 @@ const STAGED_BYTES: usize = 4 * 1024 * 1024;
 /// Bytes of one batch; a single event may be larger.
 const BATCH_BYTES: usize = 16 * 1024 * 1024;
 
-/// An open change stream.
+/// An open change stream: its options, its position, and the events that wait to be delivered.
 pub(crate) struct ChangeStream {
     asked: Arc<StreamOptions>,
     /// Position behind all events that were read.

@@ -23,7 +23,7 @@ const MOST: usize = 10_000;
 /// The most bytes of them: they have to fit into one command to the server.
 const MOST_BYTES: usize = 8 * 1024 * 1024;
 
-/// Runs the command `currentOp`.
+/// Runs the command `currentOp`: the commands that run and the transactions that are open.
 pub(super) async fn answer_current_op(call: &mut Call<'_>) -> Answer<Body> {
     let mut fields = call.fields("currentOp");
     let own_only = fields.flag("$ownOps")?.unwrap_or(false);

@@ -32,7 +32,7 @@ enum Source {
     Changes(Box<ChangeStream>),
 }
 
-/// Documents for one reply.
+/// Documents of a cursor for one reply.
 pub(crate) struct Batch {
     pub(crate) documents: RawArrayBuf,
     /// True if there are no more documents.

@@ -58,7 +58,7 @@ struct Entry {
     expires: bool,
 }
 
-/// The open cursors.
+/// The open cursors of a gateway, by their ids, within limits.
 pub(crate) struct CursorTable {
     limits: RwLock<CursorLimits>,
     entries: Mutex<HashMap<i64, Entry>>,

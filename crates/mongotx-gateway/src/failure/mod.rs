@@ -35,7 +35,7 @@ pub(crate) const PANICKED: &str = "a defect of the gateway itself; please report
 pub(crate) struct Failure {
     /// MongoDB's code of the error.
     pub(crate) code: i32,
-    /// Message of the error.
+    /// Message of the error (`errmsg`), for people.
     pub(crate) message: String,
     /// Labels of the error (`errorLabels`).
     pub(crate) labels: Vec<&'static str>,
@@ -52,7 +52,7 @@ pub(crate) struct Failure {
 pub(crate) type Answer<T> = Result<T, Failure>;
 
 impl Failure {
-    /// A failure without labels.
+    /// A failure with this code and message, without labels.
     pub(crate) fn new(code: i32, message: impl Into<String>) -> Self {
         let (labels, details) = (Vec::new(), Box::default());
         Self { code, message: message.into(), labels, details, unreplicated: None, rival: None }

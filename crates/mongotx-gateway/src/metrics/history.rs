@@ -77,7 +77,7 @@ pub(crate) struct Totals {
     pub(crate) connections: i64,
 }
 
-/// Figures of one second.
+/// Figures of one second, as the page for operators draws them.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct SecondFigures {
     /// End of the second, in milliseconds since 1970.

@@ -60,7 +60,7 @@ pub(crate) struct Server {
     pub(crate) closing: CancellationToken,
     /// No waiting for commands any more: connections end now.
     pub(crate) ending: CancellationToken,
-    /// All running tasks.
+    /// Tasks of listeners and connections, for which a shutdown waits.
     pub(crate) tasks: TaskTracker,
     /// TCP connections begin with TLS.
     tls: RwLock<Option<TlsAcceptor>>,

@@ -70,7 +70,7 @@ pub(crate) enum Step {
     WriteAgain,
 }
 
-/// Outcome of a transaction.
+/// Outcome of a transaction, as far as its session knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
     /// The transaction is committed.

@@ -37,7 +37,7 @@ use crate::{
 /// names one.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Lsid {
-    /// The UUID of `lsid.id`.
+    /// Bytes of the UUID in `lsid.id`.
     pub(crate) id: [u8; 16],
     /// `lsid.uid`; empty if there is none.
     pub(crate) user: Vec<u8>,

@@ -17,7 +17,7 @@ use crate::{
 /// Greatest number of statements in one command.
 pub(crate) const MOST_STATEMENTS: usize = 100_000;
 
-/// Result of one statement.
+/// Result of one statement of a retryable write, to be answered when that is sent again.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum StatementResult {
     /// An insert or a deletion of so many documents.

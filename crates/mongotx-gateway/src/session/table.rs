@@ -23,7 +23,7 @@ const EVICTED_PART: usize = 16;
 /// Part of the table's sessions that one user may have: one in so many.
 const USER_PART: usize = 2;
 
-/// Limits of the table.
+/// Limits of the table of sessions.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
     /// Sessions that are kept at a time.
@@ -175,7 +175,7 @@ impl SessionTable {
         wanted.filter_map(|entry| Some((entry.lsid.clone(), entry.shown()?))).take(most).collect()
     }
 
-    /// Removes a session.
+    /// Removes a session, whatever its state.
     pub(crate) fn remove(&self, lsid: &Lsid) {
         self.entries().remove(lsid);
     }

@@ -63,7 +63,7 @@ struct Deployment<'a> {
     options: &'a ClientOptions,
     driver_options: DriverOptions,
     driver: mongodb::Client,
-    /// What the server says of itself.
+    /// The server's answer to `hello`.
     hello: Document,
     nodes: Arc<Nodes>,
     counters: Arc<Counters>,

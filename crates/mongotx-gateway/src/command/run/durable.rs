@@ -183,7 +183,7 @@ fn without_record(context: &Context, failure: Failure) -> Failure {
     if is_about_it { raced() } else { failure }
 }
 
-/// How a commit ended whose answer was lost; `None` if that cannot be learned now.
+/// Outcome of a commit whose answer was lost; `None` if that cannot be found out now.
 async fn learn(context: &Context, error: &mongotx::Error) -> Option<End> {
     recovery::settle(&context.client, error.transaction()?).await.ok()
 }

@@ -17,7 +17,7 @@ use crate::{coordinator::stamps::moment::Moment, options::Namespace};
 /// its group another look-up.
 const GROUPS: usize = 256;
 
-/// What this client has last looked up of each collection.
+/// Results of this client's last look-up of each collection.
 #[derive(Default)]
 pub(super) struct CollectionCache {
     state: Mutex<State>,

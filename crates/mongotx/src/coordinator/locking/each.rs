@@ -92,7 +92,7 @@ pub(crate) struct Inserting {
     pub(crate) is_replacement: bool,
 }
 
-/// How a change is made of statements.
+/// Number of the statements that make a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
     /// As few statements as the changes allow.

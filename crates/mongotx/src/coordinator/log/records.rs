@@ -302,7 +302,8 @@ impl Records {
         self.change(server, condition, doc! {"$set": {"fenced": true}, "$currentDate": {"fencedAt": true}}).await
     }
 
-    /// Aborts one undecided number.
+    /// Aborts the transaction with this number. False when it is decided, or its record is fenced,
+    /// is not there, or names as many aborted ones as it may.
     pub(crate) async fn abort(&self, server: &Server, client: ClientId, seq: Seq) -> Result<bool> {
         let seq = seq as i64;
         let condition = doc! {

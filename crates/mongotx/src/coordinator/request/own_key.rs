@@ -22,7 +22,7 @@ impl OwnKey {
         }
     }
 
-    /// Bytes that it takes.
+    /// Number of bytes that the key takes.
     pub(crate) fn count_bytes(&self) -> usize {
         match self {
             Self::Whole(_) => size_of::<i64>(),

@@ -53,7 +53,7 @@ enum Round {
 }
 
 impl Validation<'_> {
-    /// Validates in rounds.
+    /// Validates in rounds, until one has shown that what was read is of one moment.
     pub(super) async fn until_valid(&self, tx: &mut Transaction) -> Result<()> {
         let counters = &self.core.server.counters;
         let mut rounds = self.first_round(tx).await;

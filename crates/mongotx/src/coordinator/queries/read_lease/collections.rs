@@ -32,7 +32,7 @@ enum CollectionState {
     Unsettled(Instant),
 }
 
-/// How settling a collection has ended.
+/// Result of settling a collection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SettlingEnd {
     /// Nothing that is decided is left there.

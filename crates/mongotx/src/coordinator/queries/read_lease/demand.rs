@@ -1,5 +1,5 @@
-//! Whether a read lease is worth its price: it is, where many queries are probed within a short
-//! time, unless the last lease was lost a moment ago.
+//! Demand for a read lease, which decides whether it is worth its price: where many queries are
+//! probed within a short time, unless the last lease was lost a moment ago.
 
 use std::time::{Duration, Instant};
 
