@@ -59,7 +59,7 @@ use crate::{
             tag::{Tag, Tags},
         },
         transaction::{Ahead, Transaction},
-        validating::unchanged::{Behind, Rests, Since},
+        validating::unchanged::{Footprint, LookBehind, Since},
     },
     document,
     error::{Error, ErrorKind, Result},
@@ -76,26 +76,26 @@ const FETCHES: usize = 64;
 
 /// Everything that the transaction has read, divided into what is read again and what is taken for
 /// unchanged.
-struct ToAsk<'a> {
+struct DividedReads<'a> {
     /// Reads that are sent again.
     parts: Vec<Part<'a>>,
     /// Change stamps of those reads.
     asked: Tags,
     /// Stamps and fields on which the reads rest that are taken for unchanged.
-    unasked: Rests,
+    unasked: Footprint,
 }
 
-impl<'a> ToAsk<'a> {
+impl<'a> DividedReads<'a> {
     /// `since`: for what may be unchanged. `seems_unchanged`: whether what rests on this is, as far
     /// as can be said now.
-    fn of(tx: &'a Transaction, since: Option<&Since>, seems_unchanged: impl Fn(&Rests) -> bool) -> Self {
-        let (mut parts, mut asked_stamps, mut unasked) = (Vec::new(), Tags::new(), Rests::new());
+    fn of(tx: &'a Transaction, since: Option<&Since>, seems_unchanged: impl Fn(&Footprint) -> bool) -> Self {
+        let (mut parts, mut asked_stamps, mut unasked) = (Vec::new(), Tags::new(), Footprint::new());
         let mut is_asked = |may_be_unchanged: bool, stamps: Vec<Tag>, fields: Fields| {
-            let rests: Rests = stamps.into_iter().map(|tag| (tag, fields.clone())).collect();
-            let is_unchanged = may_be_unchanged && seems_unchanged(&rests);
+            let footprint: Footprint = stamps.into_iter().map(|tag| (tag, fields.clone())).collect();
+            let is_unchanged = may_be_unchanged && seems_unchanged(&footprint);
             match is_unchanged {
-                true => unasked.extend(rests),
-                false => asked_stamps.extend(rests.into_iter().map(|(tag, _)| tag)),
+                true => unasked.extend(footprint),
+                false => asked_stamps.extend(footprint.into_iter().map(|(tag, _)| tag)),
             }
             !is_unchanged
         };
@@ -123,7 +123,7 @@ const LONGEST_AHEAD: Duration = Duration::from_secs(1);
 type Rivals = BTreeSet<TxId>;
 
 /// Result of reading again, if it was not a conflict.
-struct Again {
+struct Reread {
     rivals: Rivals,
     /// A look that began when all of it was read.
     look: Option<Arc<ChangeLook>>,
@@ -195,28 +195,28 @@ impl<'c> Validation<'c> {
     }
 
     /// Divides what has to be read again, as far as that is known now, from what seems unchanged.
-    fn to_ask<'a>(&self, tx: &'a Transaction, since: Option<&Since>) -> ToAsk<'a> {
+    fn divide_reads<'a>(&self, tx: &'a Transaction, since: Option<&Since>) -> DividedReads<'a> {
         let (last, known) = (self.core.looks.last(), RefCell::<HashMap<(Tag, Fields), bool>>::default());
-        let seems_one = |since: &Since, rest: &(Tag, Fields), last: &ChangeLook| {
-            let compare = || self.core.unchanged.is_unchanged(since, &Rests::from([rest.clone()]), last);
-            *known.borrow_mut().entry(rest.clone()).or_insert_with(compare)
+        let seems_one = |since: &Since, one: &(Tag, Fields), last: &ChangeLook| {
+            let compare = || self.core.unchanged.is_unchanged(since, &Footprint::from([one.clone()]), last);
+            *known.borrow_mut().entry(one.clone()).or_insert_with(compare)
         };
         // Thousands of documents share a few stamps, and each is compared with all records.
-        let seems = |rests: &Rests| match (since, &last) {
-            (Some(since), Some(last)) => rests.iter().all(|rest| seems_one(since, rest, last)),
+        let seems = |footprint: &Footprint| match (since, &last) {
+            (Some(since), Some(last)) => footprint.iter().all(|one| seems_one(since, one, last)),
             _ => false,
         };
-        ToAsk::of(tx, since, seems)
+        DividedReads::of(tx, since, seems)
     }
 
     /// Returns true if what seemed unchanged is so, now that the later look has come.
-    pub(crate) fn is_still_unchanged(&self, since: Option<&Since>, unasked: &Rests, later: &ChangeLook) -> bool {
+    pub(crate) fn is_still_unchanged(&self, since: Option<&Since>, unasked: &Footprint, later: &ChangeLook) -> bool {
         unasked.is_empty() || since.is_some_and(|since| self.core.unchanged.is_unchanged(since, unasked, later))
     }
 
     /// Step 2: reads all of this again: together what can be, the rest some commands at a time.
     /// Rivals that may not be passed by end it. `looks`: a look behind it is wanted.
-    async fn read_again(&self, tx: &Transaction, parts: Vec<Part<'_>>, looks: bool) -> Result<Again> {
+    async fn read_again(&self, tx: &Transaction, parts: Vec<Part<'_>>, looks: bool) -> Result<Reread> {
         let left = CombinedRereads::of(self.core).ask_together(tx, parts, looks, None).await?;
         let mut rivals = Rivals::new();
         for some in left.parts.chunks(AT_A_TIME) {
@@ -226,7 +226,7 @@ impl<'c> Validation<'c> {
                 break;
             }
         }
-        Ok(Again { rivals, look: left.look })
+        Ok(Reread { rivals, look: left.look })
     }
 
     /// Sends a write, and behind it steps 2 and 3. Returns their result if nothing is left to be
@@ -236,14 +236,14 @@ impl<'c> Validation<'c> {
         tx: &Transaction,
         since: Option<&Since>,
         leading: &mut Leading<'_>,
-    ) -> Option<Behind> {
-        let ToAsk { parts, asked, unasked } = self.to_ask(tx, since);
+    ) -> Option<LookBehind> {
+        let DividedReads { parts, asked, unasked } = self.divide_reads(tx, since);
         if parts.is_empty() {
             let (_, later) = self.core.looks.ask_before_look(&[], Some(leading)).await.ok()??;
-            return Some(Behind { later: later?, asked, unasked });
+            return Some(LookBehind { later: later?, asked, unasked });
         }
         let left = CombinedRereads::of(self.core).ask_together(tx, parts, true, Some(leading)).await.ok()?;
-        left.look.filter(|_| left.parts.is_empty()).map(|later| Behind { later, asked, unasked })
+        left.look.filter(|_| left.parts.is_empty()).map(|later| LookBehind { later, asked, unasked })
     }
 
     async fn check_part(&self, tx: &Transaction, part: &Part<'_>) -> Result<Rivals> {

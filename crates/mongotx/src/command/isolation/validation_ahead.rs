@@ -18,7 +18,7 @@ use crate::{
         server::WriteAnswer,
         stamps::tag::Tags,
         transaction::{Ahead, Expected, Transaction},
-        validating::{looks::FirstLook, unchanged::Behind},
+        validating::{looks::FirstLook, unchanged::LookBehind},
     },
     error::Result,
     options::Namespace,
@@ -65,7 +65,8 @@ async fn send_and_ask(
     let (mut leading, asked) = (core.server.lead(tx, ns, command).await, Instant::now());
     let behind = validation.ask_behind(tx, since.as_ref(), &mut leading).await;
     let answer = core.server.led(tx, leading).await?;
-    let is_unchanged = |behind: &Behind| validation.is_still_unchanged(since.as_ref(), &behind.unasked, &behind.later);
+    let is_unchanged =
+        |behind: &LookBehind| validation.is_still_unchanged(since.as_ref(), &behind.unasked, &behind.later);
     if answer.errors.is_empty() {
         tx.ahead = behind.filter(is_unchanged).and_then(|behind| look.conclude(tx, &behind, asked));
     }
@@ -96,7 +97,7 @@ impl LookAhead {
     /// The later look was sent behind the reads, which were sent at `asked` and answered as before.
     /// The first look, and the stamps that this client has acknowledged since, are of the time
     /// before: a decision between reads and look would be hidden by later ones.
-    fn conclude(&self, tx: &Transaction, behind: &Behind, asked: Instant) -> Option<Ahead> {
+    fn conclude(&self, tx: &Transaction, behind: &LookBehind, asked: Instant) -> Option<Ahead> {
         let mut changed = self.first.changed_at(&behind.later, &self.stamps)?;
         // Collections that were not read again have been the same all the time.
         changed.retain(|tag| behind.asked.contains(tag));

@@ -34,7 +34,7 @@ use tokio::{runtime::Handle, sync::Notify, time::Instant};
 pub(crate) use self::commands::IDS_PER_STATEMENT;
 use self::{
     backlog::{AwaitedWork, Backlog, LARGE, MAX_LARGE, MAX_WAITING, Next},
-    commands::{Whose, finish_all, split},
+    commands::{LeftDocuments, finish_all, split},
     flights::{dispatch, epoch_before},
     work::Part,
 };
@@ -156,8 +156,8 @@ impl Finisher {
             let epoch = epoch_before(&**log, job.id.id()).await;
             let parts = if one_by_one { split(&job.held) } else { vec![job.held.clone()] };
             for held in &parts {
-                let whose = [Whose { id: job.id, committed: job.committed, held }];
-                if let Err(error) = finish_all(server, &whose).await {
+                let left = [LeftDocuments { id: job.id, committed: job.committed, held }];
+                if let Err(error) = finish_all(server, &left).await {
                     tracing::debug!(%error, transaction = %job.id.id(), "finishing will be tried again");
                     return this.hand_over(job);
                 }

@@ -55,16 +55,17 @@ pub(crate) struct Since {
     indexed: HashMap<Namespace, Fields>,
 }
 
-/// Change stamps of something that was read, each with the fields on which that rests.
-pub(crate) type Rests = HashSet<(Tag, Fields)>;
+/// Footprint of reads: the change stamps of what was read, each with the fields on which the reads
+/// rest.
+pub(crate) type Footprint = HashSet<(Tag, Fields)>;
 
 /// A look behind reads that were sent with a write, and were answered as before.
-pub(crate) struct Behind {
+pub(crate) struct LookBehind {
     pub(crate) later: Arc<ChangeLook>,
     /// Change stamps of the reads that were sent.
     pub(crate) asked: Tags,
     /// Stamps and fields on which the reads rest that seemed unchanged.
-    pub(crate) unasked: Rests,
+    pub(crate) unasked: Footprint,
 }
 
 /// Compares what transactions have read with what has been changed since.
@@ -117,8 +118,8 @@ impl Unchanged {
 
     /// Returns true if everything that rests on this is as it was, as far as this later look and
     /// the client's own memory show.
-    pub(crate) fn is_unchanged(&self, since: &Since, rests: &Rests, later: &ChangeLook) -> bool {
-        let stamps: Tags = rests.iter().map(|(tag, _)| *tag).collect();
+    pub(crate) fn is_unchanged(&self, since: &Since, footprint: &Footprint, later: &ChangeLook) -> bool {
+        let stamps: Tags = footprint.iter().map(|(tag, _)| *tag).collect();
         let (before, known) = (&since.base.look, self.log.own_changes(&stamps));
         let by_others = before.changed_by_others(later, &known, &stamps, SameServer::Connections);
         !before.may_be_written_around(later, &stamps, |notice| self.server.plain.is_own(notice))
@@ -126,7 +127,7 @@ impl Unchanged {
             && by_others == Some(false)
             && self.server.is_bound()
             // Last: what is decided or written meanwhile has begun before it could be seen.
-            && self.server.own_changes().are_none(rests, since.base.own)
+            && self.server.own_changes().are_none(footprint, since.base.own)
     }
 }
 

@@ -3,7 +3,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::{Again, Rivals, ToAsk, Validation};
+use super::{DividedReads, Reread, Rivals, Validation};
 use crate::{
     coordinator::{
         finishing::lock_wait::LockWait,
@@ -94,14 +94,14 @@ impl Validation<'_> {
     }
 
     async fn round(&self, tx: &Transaction, rounds: &mut Rounds) -> Result<Round> {
-        let ToAsk { parts, asked, unasked } = self.to_ask(tx, rounds.since.as_ref());
+        let DividedReads { parts, asked, unasked } = self.divide_reads(tx, rounds.since.as_ref());
         let asks = !parts.is_empty();
         let first = match rounds.look.take() {
             None if asks && !rounds.one_moment => Some(self.core.looks.first_look(tx, &rounds.stamps).await?),
             known => known,
         };
         let looks = first.is_some() && tx.is_wanted();
-        let Again { rivals, look: behind } = self.read_again(tx, parts, looks).await?;
+        let Reread { rivals, look: behind } = self.read_again(tx, parts, looks).await?;
         let may_pass_by = first.is_some() && tx.is_in_quiet();
         if !rivals.is_empty() && !may_pass_by {
             return Ok(Round::HeldByRivals(rivals));

@@ -23,14 +23,17 @@ use crate::{
 pub(crate) const IDS_PER_STATEMENT: usize = 1_000;
 
 /// Documents that a transaction has left, and its decision.
-pub(super) struct Whose<'a> {
+pub(super) struct LeftDocuments<'a> {
     pub(super) id: Decided,
     pub(super) committed: bool,
     pub(super) held: &'a [(Namespace, Held)],
 }
 
-pub(super) fn whose(parts: &[Part]) -> Vec<Whose<'_>> {
-    parts.iter().map(|part| Whose { id: part.work.id, committed: part.work.committed, held: &part.held }).collect()
+pub(super) fn left_documents(parts: &[Part]) -> Vec<LeftDocuments<'_>> {
+    parts
+        .iter()
+        .map(|part| LeftDocuments { id: part.work.id, committed: part.work.committed, held: &part.held })
+        .collect()
 }
 
 /// The same documents in groups of one, so that one that the server refuses holds up no other.
@@ -61,7 +64,7 @@ struct Side {
 }
 
 /// Returns how many documents it has finished.
-pub(super) async fn finish_all(server: &Server, all: &[Whose<'_>]) -> Result<usize> {
+pub(super) async fn finish_all(server: &Server, all: &[LeftDocuments<'_>]) -> Result<usize> {
     match all {
         [one] if one.held.iter().any(|(_, held)| held.written.len() + held.read.len() > IDS_PER_STATEMENT) => {
             finish_large(server, one).await
@@ -72,7 +75,7 @@ pub(super) async fn finish_all(server: &Server, all: &[Whose<'_>]) -> Result<usi
 
 /// Finishes what one transaction has left, as many documents at a time as a statement names: all of
 /// them together would take as much memory again.
-async fn finish_large(server: &Server, Whose { id, committed, held }: &Whose<'_>) -> Result<usize> {
+async fn finish_large(server: &Server, LeftDocuments { id, committed, held }: &LeftDocuments<'_>) -> Result<usize> {
     let mut finished = 0;
     for (ns, held) in *held {
         let flags = Held { inserts: held.inserts, removes: held.removes, ..Held::default() };
@@ -81,15 +84,16 @@ async fn finish_large(server: &Server, Whose { id, committed, held }: &Whose<'_>
         let read = held.read.chunks(IDS_PER_STATEMENT).map(|some| Held { read: some.to_vec(), ..Held::default() });
         for piece in written.chain(read) {
             let held = [(ns.clone(), piece)];
-            finished += finish_together(server, &[Whose { id: *id, committed: *committed, held: &held }]).await?;
+            finished +=
+                finish_together(server, &[LeftDocuments { id: *id, committed: *committed, held: &held }]).await?;
         }
     }
     Ok(finished)
 }
 
-async fn finish_together(server: &Server, all: &[Whose<'_>]) -> Result<usize> {
+async fn finish_together(server: &Server, all: &[LeftDocuments<'_>]) -> Result<usize> {
     let mut merged: BTreeMap<&Namespace, Merged> = BTreeMap::new();
-    for Whose { id, committed, held } in all {
+    for LeftDocuments { id, committed, held } in all {
         for (ns, held) in *held {
             let entry = merged.entry(ns).or_default();
             if !held.written.is_empty() {

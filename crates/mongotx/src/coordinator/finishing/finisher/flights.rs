@@ -9,7 +9,7 @@ use tokio::{task::JoinHandle, time::Instant};
 use super::{
     FINISH_WAIT, FinisherState, MOMENT,
     backlog::{Flight, Next},
-    commands::{Whose, finish_all, split, whose},
+    commands::{LeftDocuments, finish_all, left_documents, split},
     work::Part,
 };
 use crate::{backoff::Backoff, coordinator::log::txlog::TxLog, error::ErrorKind};
@@ -79,7 +79,7 @@ async fn finish_parts(state: &Arc<FinisherState>, parts: Vec<Part>) {
         let locked = || parts.iter().map(Part::locked).sum::<usize>();
         let before = locked();
         process = state.server.nodes.process();
-        match finish_all(&state.server, &whose(&parts)).await {
+        match finish_all(&state.server, &left_documents(&parts)).await {
             Ok(_) if process.is_some() && state.server.nodes.process() != process => {
                 tracing::debug!(attempt, "finishing is tried again: the server was started again meanwhile");
             }
@@ -143,8 +143,8 @@ async fn finish_each(state: &Arc<FinisherState>, parts: Vec<Part>) {
 async fn finish_apart(state: &FinisherState, parts: Vec<Part>) {
     for part in parts {
         for held in split(&part.held) {
-            let whose = [Whose { id: part.work.id, committed: part.work.committed, held: &held }];
-            if let Err(error) = finish_all(&state.server, &whose).await {
+            let left = [LeftDocuments { id: part.work.id, committed: part.work.committed, held: &held }];
+            if let Err(error) = finish_all(&state.server, &left).await {
                 tracing::debug!(%error, transaction = %part.work.id.id(), "this document cannot be finished");
             }
         }
@@ -158,7 +158,7 @@ async fn try_again(state: Arc<FinisherState>, parts: Vec<Part>) {
     for part in parts {
         let epoch = epoch_before(&*state.log, part.work.id.id()).await;
         let process = state.server.nodes.process();
-        match finish_all(&state.server, &whose(std::slice::from_ref(&part))).await {
+        match finish_all(&state.server, &left_documents(std::slice::from_ref(&part))).await {
             Ok(_) => {
                 if let Some(epoch) = part.work.part_is_clean(epoch, process) {
                     state.log.clean(part.work.id.id(), epoch).await;
