@@ -2,7 +2,7 @@
 //! repairs, sweeps and checkpoints. Applications need none of them.
 //!
 //! Each call asks the server anew and changes only what its name says. What is repaired, and when,
-//! is decided in `coordinator/finishing/repairs.rs` and `coordinator/cleaning`; this file turns
+//! is decided in `coordinator/finishing/repairs` and `coordinator/cleaning`; this file turns
 //! their answers into public types.
 
 use std::time::Duration;
