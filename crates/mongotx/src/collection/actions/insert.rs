@@ -8,7 +8,7 @@ use futures_util::future::BoxFuture;
 
 use crate::{
     collection::Encoded,
-    command::writes::{implicit, insert},
+    command::writes::{implicit, insert, insert_many},
     coordinator::{Core, transaction::Transaction},
     error::{Error, Result},
     options::Namespace,
@@ -126,9 +126,9 @@ async fn insert_many(
     ordered: bool,
 ) -> Result<Vec<Bson>> {
     match tx {
-        Some(tx) => insert::many(core, tx, ns, documents, ordered).await,
+        Some(tx) => insert_many::insert_many(core, tx, ns, documents, ordered).await,
         None => {
-            implicit::in_transaction!(core, |tx| insert::many(core, tx, ns, documents.clone(), ordered))
+            implicit::in_transaction!(core, |tx| insert_many::insert_many(core, tx, ns, documents.clone(), ordered))
         }
     }
 }

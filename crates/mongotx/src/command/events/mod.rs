@@ -34,7 +34,8 @@ pub(crate) use self::read::EventReader;
 pub use self::read::{Event, Position};
 use crate::{
     command::writes::{
-        find_and_modify, insert,
+        find_and_modify,
+        insert_many::insert_many,
         write_commands::{FindAndModify, Modify, UpdateCommand},
     },
     coordinator::{
@@ -181,7 +182,7 @@ impl<'c> EventLog<'c> {
             document
         });
         let documents: Vec<Document> = documents.collect();
-        insert::many(self.core, tx, &self.core.events.ns, documents, true).await?;
+        insert_many(self.core, tx, &self.core.events.ns, documents, true).await?;
         tx.end_statement();
         Ok(first..=last)
     }
