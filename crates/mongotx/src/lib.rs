@@ -67,7 +67,7 @@ pub use self::{
             sweep::Swept,
         },
         log::{record_databases::drop_record_database, txlog::Outcome},
-        stamps::quiet::Attempts,
+        stamps::attempts::Attempts,
         stored::own_collections::is_own_collection,
     },
     cursor::Cursor,

@@ -19,7 +19,7 @@ use crate::{
             abandon,
             idle_limit::{SessionTransaction, Statement},
         },
-        stamps::quiet::Attempts,
+        stamps::attempts::Attempts,
     },
     error::{Error, ErrorKind, Result},
     options::TransactionOptions,

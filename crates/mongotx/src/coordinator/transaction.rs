@@ -36,8 +36,9 @@ use super::{
     server::live::{Doubt, Live},
     siblings::Claims,
     stamps::{
+        attempts::Attempts,
         base::Base,
-        quiet::{Attempts, Heard, Quiet},
+        quiet::{Heard, Quiet},
     },
 };
 use crate::{

@@ -26,7 +26,7 @@ use crate::{
     command::query::{documents::Documents, views::Resolved},
     coordinator::{
         Core,
-        queries::one_process::Attempts,
+        queries::one_process::OneProcessAttempts,
         request::{pipeline::AggregateCommand, query::Query, terms::Terms},
         transaction::Transaction,
     },
@@ -136,7 +136,7 @@ impl Plan {
                 return Ok(answer);
             }
         }
-        let mut attempts = Attempts::begin(&core.server);
+        let mut attempts = OneProcessAttempts::begin(&core.server);
         loop {
             if self.command.terms.staleness.is_some() || !self.nothing_is_pending(core).await? {
                 self.settle(core).await?;

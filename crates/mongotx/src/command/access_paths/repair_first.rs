@@ -8,7 +8,7 @@ use sd2v::view;
 use super::{beside_own_changes, own_view, unprobed};
 use crate::{
     command::query::documents::Documents,
-    coordinator::{Core, queries::one_process::Attempts, request::query::Query},
+    coordinator::{Core, queries::one_process::OneProcessAttempts, request::query::Query},
     error::Result,
     options::Namespace,
     steps::Step,
@@ -26,7 +26,7 @@ pub(crate) async fn find(core: &Core, ns: &Namespace, query: &Query, me: Option<
     {
         return Ok(answer);
     }
-    let mut attempts = Attempts::begin(&core.server);
+    let mut attempts = OneProcessAttempts::begin(&core.server);
     loop {
         let settled = core.pending.settle_pending(ns, &query.filter, &query.terms, me).await?;
         core.server.at(Step::BeforeSettledQuery).await;

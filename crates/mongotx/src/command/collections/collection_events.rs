@@ -7,7 +7,7 @@ use futures_util::FutureExt;
 
 use crate::{
     command::events::{EventLog, Recorded},
-    coordinator::{Core, stamps::quiet::Attempts},
+    coordinator::{Core, stamps::attempts::Attempts},
     error::Result,
     options::{Isolation, TransactionOptions},
 };

@@ -33,7 +33,7 @@ use crate::{
     },
     coordinator::{
         Core,
-        queries::one_process::Attempts,
+        queries::one_process::OneProcessAttempts,
         request::{
             address::Address,
             query::Query,
@@ -127,7 +127,7 @@ async fn in_view(core: &Core, ns: &Namespace, query: &Query, me: Option<TxId>, o
         return Ok(answer);
     }
     if own_writes || mapped {
-        let mut attempts = Attempts::begin(&core.server);
+        let mut attempts = OneProcessAttempts::begin(&core.server);
         loop {
             let settled = core.pending.settle_pending(ns, &query.filter, &query.terms, me).await?;
             core.server.at(Step::BeforeSettledQuery).await;
@@ -156,7 +156,7 @@ pub(crate) async fn count(core: &Core, tx: Option<&Transaction>, ns: &Namespace,
     {
         return Ok(number(counted.all(1).await?.first()));
     }
-    let mut attempts = Attempts::begin(&core.server);
+    let mut attempts = OneProcessAttempts::begin(&core.server);
     loop {
         let own = core.pending.settle_pending(ns, &query.filter, &query.terms, me).await?.visible(me);
         core.server.at(Step::BeforeSettledQuery).await;
@@ -197,7 +197,7 @@ pub(crate) async fn distinct(
     {
         return Ok(values);
     }
-    let mut attempts = Attempts::begin(&core.server);
+    let mut attempts = OneProcessAttempts::begin(&core.server);
     loop {
         let own = core.pending.settle_pending(ns, &query.filter, &query.terms, me).await?.visible(me);
         core.server.at(Step::BeforeSettledQuery).await;

@@ -52,7 +52,7 @@ pub(super) async fn is_watched(core: &Core, ns: &Namespace) -> Result<bool> {
 }
 
 async fn one_directly(core: &Core, ns: &Namespace, command: &DeleteCommand) -> Result<u64> {
-    let mut attempts = direct::Attempts::new(core, ns, &command.filter, &command.terms);
+    let mut attempts = direct::DirectAttempts::new(core, ns, &command.filter, &command.terms);
     loop {
         let mut statement = doc! {"q": direct::unlocked(&command.filter), "limit": 1};
         if let Some(collation) = &command.terms.collation {

@@ -120,7 +120,7 @@ pub(crate) async fn refuse_watched(core: &Core, ns: &Namespace) -> Result<()> {
 }
 
 /// State that one write keeps between its attempts.
-pub(crate) struct Attempts<'a> {
+pub(crate) struct DirectAttempts<'a> {
     core: &'a Core,
     ns: &'a Namespace,
     filter: &'a Document,
@@ -130,7 +130,7 @@ pub(crate) struct Attempts<'a> {
     left: usize,
 }
 
-impl<'a> Attempts<'a> {
+impl<'a> DirectAttempts<'a> {
     pub(crate) fn new(core: &'a Core, ns: &'a Namespace, filter: &'a Document, terms: &'a Terms) -> Self {
         let lock_wait = LockWait::new(core.options.write_wait);
         Self { core, ns, filter, terms, upsert: false, lock_wait, left: ATTEMPTS }

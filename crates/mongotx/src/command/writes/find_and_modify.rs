@@ -161,7 +161,7 @@ async fn until_matched(
     query: &Query,
     upsert: bool,
 ) -> Result<Option<Modified>> {
-    let mut attempts = direct::Attempts::new(core, ns, filter, &query.terms).upserting(upsert);
+    let mut attempts = direct::DirectAttempts::new(core, ns, filter, &query.terms).upserting(upsert);
     loop {
         match send(core, ns, command, direct::unlocked(filter), upsert).await {
             // The `_id` is there, locked: look into it.

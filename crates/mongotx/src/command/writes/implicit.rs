@@ -11,7 +11,7 @@ use std::{
 
 use crate::{
     coordinator::{
-        Core, finishing::lock_wait::LockWait, lifecycle::abandon, stamps::quiet::Attempts, transaction::Transaction,
+        Core, finishing::lock_wait::LockWait, lifecycle::abandon, stamps::attempts::Attempts, transaction::Transaction,
     },
     error::{ErrorKind, Result},
     options::{Isolation, TransactionOptions},

@@ -104,7 +104,7 @@ async fn one_directly(core: &Arc<Core>, ns: &Namespace, command: &UpdateCommand)
 async fn until_matched(core: &Core, ns: &Namespace, command: &UpdateCommand) -> Result<Option<UpdateResult>> {
     let pinned = query::pinned_id(core, ns, &command.filter, &command.terms).await?.is_some();
     let upsert = command.upsert && pinned;
-    let mut attempts = direct::Attempts::new(core, ns, &command.filter, &command.terms).upserting(upsert);
+    let mut attempts = direct::DirectAttempts::new(core, ns, &command.filter, &command.terms).upserting(upsert);
     loop {
         match send(core, ns, command, upsert).await {
             // The `_id` is there, locked: look into it.

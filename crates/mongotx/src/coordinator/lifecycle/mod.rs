@@ -23,7 +23,7 @@ use super::{
     log::txlog::TxLog,
     server::Server,
     siblings::{Claims, Left, Siblings},
-    stamps::quiet::Attempts,
+    stamps::attempts::Attempts,
     transaction::Transaction,
     validating::{quiet_reader::QuietReader, unchanged::Unchanged},
 };

@@ -22,7 +22,7 @@ const ATTEMPTS: usize = 16;
 /// The attempts of one query to be answered by one server process. The loop is the caller's:
 ///
 /// ```text
-/// let mut attempts = Attempts::begin(server);
+/// let mut attempts = OneProcessAttempts::begin(server);
 /// loop {
 ///     let answer = …; // all commands of the query
 ///     if attempts.is_answered_by_one(ns)? {
@@ -30,14 +30,14 @@ const ATTEMPTS: usize = 16;
 ///     }
 /// }
 /// ```
-pub(crate) struct Attempts<'a> {
+pub(crate) struct OneProcessAttempts<'a> {
     server: &'a Server,
     /// Process that answered before the first command of this attempt; `None`: not known.
     process: Option<ObjectId>,
     left: usize,
 }
 
-impl<'a> Attempts<'a> {
+impl<'a> OneProcessAttempts<'a> {
     /// To be called before the first command of the query.
     pub(crate) fn begin(server: &'a Server) -> Self {
         Self { server, process: server.nodes.process(), left: ATTEMPTS }

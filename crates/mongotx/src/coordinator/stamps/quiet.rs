@@ -9,7 +9,8 @@
 //! 3. The reader ends it when its validation has come to its end, before it waits for a rival, and
 //!    before its own first lock.
 //!
-//! The reader's part, 1 and 3, is in [`crate::coordinator::validating::quiet_reader`].
+//! The reader's part, 1 and 3, is in [`crate::coordinator::validating::quiet_reader`]; whether its
+//! session needs quiet is in [`super::attempts`].
 //!
 //! What was read is validated all the same. A record that does not hold the quiet (it was made
 //! meanwhile, or holds another reader's), a reader that dies, or a clock that jumps costs time and
@@ -28,7 +29,7 @@
 
 use std::{
     collections::BTreeSet,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    sync::Weak,
     time::{Duration, Instant},
 };
 
@@ -43,9 +44,6 @@ use super::{
     tag::{Tag, Tags},
 };
 use crate::{error::Result, numbers::as_i64};
-
-/// Validations that a session loses one after the other before its next transaction requests quiet.
-const LOSSES_BEFORE_QUIET: u32 = 2;
 
 /// Time for which a reader has quiet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -66,7 +64,8 @@ impl Length {
         Self::of(u32::try_from(doublings).unwrap_or(0))
     }
 
-    fn of(doublings: u32) -> Self {
+    /// The shortest, doubled so often; not more than the longest.
+    pub(super) fn of(doublings: u32) -> Self {
         Self { doublings: doublings.min(Self::LONGEST) }
     }
 
@@ -97,62 +96,6 @@ impl Length {
         let doublings = i64::from(self.doublings);
         let (tags, until) = (doc! {"$literal": tags}, self.until());
         doc! {"by": by, "tags": tags, "until": until, "doublings": doublings, "over": false, "before": "$quiet.by"}
-    }
-}
-
-/// Record of how the last transactions of a session have ended: a session that has lost its
-/// validation several times in a row is given quiet. A program that makes a new session for each
-/// attempt hands this on, with [`crate::Session::after`].
-#[derive(Clone, Debug, Default)]
-pub struct Attempts(Arc<Mutex<Lost>>);
-
-#[derive(Debug, Default)]
-struct Lost {
-    in_a_row: u32,
-    /// Number of them whose quiet had run out before they had been validated.
-    in_vain: u32,
-    /// The change stamps of what was read by the last one.
-    stamps: Tags,
-}
-
-impl Attempts {
-    fn state(&self) -> MutexGuard<'_, Lost> {
-        // Nothing panics while it is held.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// A transaction that has read what has these stamps has lost its validation, with this quiet.
-    pub(crate) fn lost(&self, stamps: Tags, quiet: Option<&Quiet>) {
-        let mut lost = self.state();
-        lost.in_a_row += 1;
-        lost.in_vain += u32::from(quiet.is_some_and(Quiet::has_run_out));
-        lost.stamps = stamps;
-    }
-
-    /// A transaction of the session has been validated, or had nothing to be validated.
-    pub(crate) fn won(&self) {
-        *self.state() = Lost::default();
-    }
-
-    /// Returns true if the last transaction of the session has lost its validation.
-    pub(crate) fn has_lost(&self) -> bool {
-        self.state().in_a_row > 0
-    }
-
-    /// Length of the next quiet.
-    pub(in crate::coordinator) fn length(&self) -> Length {
-        Length::of(self.state().in_vain)
-    }
-
-    /// The collections in which the next transaction needs quiet. It is given once, and again only
-    /// after another loss.
-    pub(in crate::coordinator) fn take_wanted(&self) -> Option<Tags> {
-        let mut lost = self.state();
-        if lost.in_a_row < LOSSES_BEFORE_QUIET || lost.stamps.is_empty() {
-            return None;
-        }
-        lost.in_a_row = LOSSES_BEFORE_QUIET - 1;
-        Some(std::mem::take(&mut lost.stamps))
     }
 }
 
@@ -432,43 +375,6 @@ mod tests {
         assert_eq!(knows.verdict(&quiet(2, "y", false, Some(1))), Verdict::Free);
         assert_eq!(knows.verdict(&quiet(2, "x", false, Some(1))), Verdict::Waits);
         assert_eq!(knows.verdict(&quiet(3, "y", false, Some(2))), Verdict::Deaf(name(2)));
-    }
-
-    #[test]
-    fn quiet_is_wanted_after_two_losses_in_a_row_and_given_once_for_each_further_one() {
-        let attempts = Attempts::default();
-        attempts.lost(stamps(), None);
-        assert_eq!(attempts.take_wanted(), None);
-        attempts.lost(stamps(), None);
-        assert_eq!(attempts.take_wanted(), Some(stamps()));
-        assert_eq!(attempts.take_wanted(), None, "it was given");
-        attempts.lost(stamps(), None);
-        assert_eq!(attempts.take_wanted(), Some(stamps()));
-        attempts.lost(stamps(), None);
-        attempts.won();
-        attempts.lost(stamps(), None);
-        assert_eq!(attempts.take_wanted(), None, "not in a row");
-    }
-
-    #[test]
-    fn quiet_that_has_run_out_is_longer_the_next_time() {
-        let (attempts, lease) = (Attempts::default(), Duration::from_secs(10));
-        let of = |longest| {
-            let mut quiet = Quiet::new(name(1), stamps(), Weak::new(), longest);
-            quiet.note_asked();
-            quiet
-        };
-        let longest = || attempts.length().longest(lease);
-        let half_a_second = Duration::from_millis(500);
-        attempts.lost(stamps(), Some(&of(longest())));
-        assert_eq!(longest(), half_a_second, "it was not too short");
-        for doubled in [2, 4, 4] {
-            attempts.lost(stamps(), Some(&of(Duration::ZERO)));
-            assert_eq!(longest(), half_a_second * doubled);
-        }
-        assert_eq!(attempts.length().longest(Duration::from_millis(80)), Duration::from_millis(40));
-        attempts.won();
-        assert_eq!(attempts.length(), Length::default());
     }
 
     #[test]
