@@ -10,8 +10,8 @@ use super::{ME, TRANX, config, of, outlet};
 use crate::core::group::WriteId;
 use crate::core::machine::GcEvent;
 use crate::core::{
-    ClientId, Incarnation, Item, Key, KeyRange, MessageId, Record, Recovery, RequestId, SegmentId, TranxId, Value,
-    Write,
+    ClientId, GcRecord, Incarnation, Item, Key, KeyRange, MessageId, Record, Recovery, RequestId, SegmentId, TranxId,
+    Value, Write,
 };
 use crate::log::{self, LogOptions, Memory, Position, State, TranxLog};
 use crate::server::event::Garbage;
@@ -136,4 +136,22 @@ fn follower_tells_marks_once_what_they_call_complete_is_applied() {
     storage.garbage.lock().unwrap().take(8, &mut told);
     let [Garbage::Event(GcEvent::Collect(marks))] = &told[..] else { panic!("{} events", told.len()) };
     assert_eq!((marks.reserved_through, &marks.low_water[..]), (9, &[(ME, TRANX.number)][..]));
+}
+
+/// Its GC log says more than what it has applied of the log again.
+#[test]
+fn follower_collects_by_no_marks_that_its_gc_log_is_ahead_of() {
+    let ((follow, from_follow), (garbage, at_garbage)) = (of(8), of(8));
+    let gc = GcRecord { low_water: vec![(ME, 5)], ..GcRecord::default() };
+    let recovery = Recovery::new(config(), Some(gc));
+    let storage = Arc::new(InMemory::new());
+    let mut stage = FollowStage::new(recovery, storage, from_follow, channel().0, garbage.outlet());
+    let mut told_at = |mark| {
+        let record = postcard::to_stdvec(&Record::Marks { low_water: vec![(ME, mark)] }).unwrap();
+        let payload = Bytes::from(log::payload([&record[..]]));
+        follow.offer(Follow::Apply { segment: SegmentId(1), payload }).map_err(drop).unwrap();
+        stage.run(0).unwrap();
+        at_garbage.take(8, &mut Vec::new())
+    };
+    assert_eq!([4, 5, 6].map(&mut told_at), [0, 1, 1]);
 }
