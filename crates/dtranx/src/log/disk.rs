@@ -33,6 +33,11 @@ impl Disk {
     pub fn open(folder: &Path) -> Result<Self> {
         Ok(Self { folder: Folder::open(folder)? })
     }
+
+    /// Opens a folder within this one, creating it if need be. This one stays locked.
+    pub(crate) fn within(self, name: &str) -> Result<Self> {
+        Ok(Self { folder: self.folder.within(name)? })
+    }
 }
 
 impl Medium for Disk {

@@ -26,19 +26,31 @@ const LOCK_PAUSE: Duration = Duration::from_millis(10);
 pub(super) struct Folder {
     path: PathBuf,
     lock: File,
+    /// The folder that this one is in, if that one is locked as well.
+    above: Option<Box<Self>>,
 }
 
 impl Folder {
     pub(super) fn open(path: &Path) -> Result<Self> {
         folders::make(path).map_err(|source| LogError::io("create the folder", &shown(path), source))?;
-        let folder = Self { path: path.to_owned(), lock: lock(path)? };
+        let folder = Self { path: path.to_owned(), lock: lock(path)?, above: None };
         folder.sync()?;
         Ok(folder)
+    }
+
+    /// Opens a folder within this one, which stays locked: who looks for the log finds this lock
+    /// first.
+    pub(super) fn within(self, name: &str) -> Result<Self> {
+        let inner = Self::open(&self.path.join(name))?;
+        Ok(Self { above: Some(Box::new(self)), ..inner })
     }
 
     /// Checks that the folder is still where it was. What is written into a folder that was removed
     /// is lost.
     pub(super) fn check(&self) -> Result<()> {
+        if let Some(above) = &self.above {
+            above.check()?;
+        }
         let path = self.path.join(LOCK);
         let failed = |source| LogError::io("look at", &shown(&path), source);
         let held = self.lock.metadata().map_err(failed)?;

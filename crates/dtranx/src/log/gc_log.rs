@@ -117,9 +117,20 @@ impl GcLog {
     }
 
     fn create(medium: &dyn Medium, owner: Owner) -> Result<Self> {
+        Self::create_with(medium, owner, Kept::NEW, &[])
+    }
+
+    /// Makes the GC log of a log that does not begin with its first entry.
+    ///
+    /// # Errors
+    /// A number is one that no log reaches; the payload is too large; the medium refuses.
+    pub(super) fn create_with(medium: &dyn Medium, owner: Owner, kept: Kept, payload: &[u8]) -> Result<Self> {
+        if !kept.is_possible() {
+            return Err(LogError::corrupt(NAME, 0, format!("{kept:?}")));
+        }
         let file = medium.create(NAME, FILE_BYTES)?;
         let mut log = Self { file, owner, generation: 0, kept: Kept::NEW, payload: Vec::new() };
-        log.write(Kept::NEW, &[])?;
+        log.write(kept, payload)?;
         Ok(log)
     }
 

@@ -11,6 +11,7 @@
 //! ahead ([`Collector`]).
 
 mod ahead;
+mod beginning;
 mod collector;
 mod counted;
 mod disk;
@@ -33,6 +34,7 @@ mod survey;
 mod terms;
 mod tranx_log;
 
+pub(crate) use beginning::Beginning;
 pub use collector::{Collector, LogSpace, SegmentInfo};
 pub use disk::Disk;
 pub use entry::{Outline, Position, State};

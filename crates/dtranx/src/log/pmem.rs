@@ -31,7 +31,15 @@ impl PersistentMemory {
     /// [`LogError::InUse`]; the folder can be neither found nor created, or files in it cannot be
     /// mapped.
     pub fn open(folder: &Path) -> Result<Self> {
-        let folder = Folder::open(folder)?;
+        Self::new(Folder::open(folder)?)
+    }
+
+    /// Opens a folder within this one, creating it if need be. This one stays locked.
+    pub(crate) fn within(self, name: &str) -> Result<Self> {
+        Self::new(self.folder.within(name)?)
+    }
+
+    fn new(folder: Folder) -> Result<Self> {
         if folder.list()?.iter().any(|name| name == PROBE) {
             folder.remove(PROBE)?;
         }

@@ -53,7 +53,7 @@ impl LogOptions {
         Reads { owner: self.owner(), is_member: self.is_member }
     }
 
-    fn owner(&self) -> Owner {
+    pub(super) fn owner(&self) -> Owner {
         Owner { server: self.server, store: self.store }
     }
 }

@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use super::admission;
-use super::descriptors;
+use super::data;
 use super::error::ServerError;
 use super::event::{Append, Garbage, ReadFor, ToClient, ToServer};
 use super::identity::Identity;
@@ -18,6 +18,7 @@ use super::reads::Reads;
 use super::recover::{Recovered, recover};
 use super::stages::gc::GcStage;
 use super::stages::lock::LockStage;
+use super::stages::pin::Pin;
 use super::stages::read::ReadStage;
 use super::stages::side::{SideOutlets, SideStage};
 use super::stages::storage::StorageStage;
@@ -26,12 +27,12 @@ use super::stages::wal::WalStage;
 use super::stats::ServerStats;
 use super::{LogMedium, ServerConfig, StorageKind};
 use crate::core::machine::{AckEvent, Event, Outbox, RecoveryEvent, TranxEvent};
-use crate::core::{Command, Epoch, Message, Node, NodeConfig, ServerId, StoreId};
-use crate::log::{Disk, LogOptions, Medium, Memory, PersistentMemory};
+use crate::core::{Command, Epoch, Message, Node, NodeConfig, ServerId};
+use crate::log::Medium;
 use crate::stage::{
     Binding, Counters, Crew, Inlet, Layout, Outlet, Signal, Source, Stage, Worker, cores, layout, queue,
 };
-use crate::storage::{History, HistoryLimits, InMemory, Lsm, LsmOptions, Storage};
+use crate::storage::{History, HistoryLimits, Storage};
 
 /// Internal queues: larger than what the node's limits let be under way in ordinary times; the rest
 /// waits with its sender.
@@ -161,11 +162,10 @@ pub(super) fn start(
     config: &ServerConfig,
     port: impl FnOnce(Port) -> Result<Box<dyn Stage>, ServerError>,
 ) -> Result<Engine, ServerError> {
-    let medium = medium(config)?;
-    let mut identity = Identity::open(config)?;
-    let storage = storage(config, &identity)?;
+    let (medium, mut identity) = data::open(config, Identity::open)?;
+    let storage = data::storage(config, &identity)?;
     let stats = stats(config, &*medium);
-    let recovered = recover(node_config(config), medium, &log_options(config, &identity), &*storage)?;
+    let recovered = recover(node_config(config), medium, &data::log_options(config, &identity), &*storage)?;
     identity.settle()?;
     let recovered_records = recovered.records;
     let epoch = recovered.node.tranx.epochs.now();
@@ -227,6 +227,7 @@ impl Inner<'_> {
             storage: storage.clone(),
             history: Arc::new(OnceLock::from(self.history.clone())),
             collector,
+            pin: Pin::default(),
             stats: self.stats.clone(),
             source: from_garbage,
             batch: Vec::new(),
@@ -354,37 +355,6 @@ pub(super) fn crew(
         workers[at].add(stage, counters);
     }
     Crew::start(workers, started).map_err(|source| ServerError::Io { action: "start a thread".to_owned(), source })
-}
-
-pub(super) fn medium(config: &ServerConfig) -> Result<Arc<dyn Medium>, ServerError> {
-    Ok(match config.medium {
-        LogMedium::Disk => Arc::new(Disk::open(&config.log_folder)?),
-        LogMedium::PersistentMemory => Arc::new(PersistentMemory::open(&config.log_folder)?),
-        LogMedium::Memory => Arc::new(Memory::new()),
-    })
-}
-
-pub(super) fn log_options(config: &ServerConfig, identity: &Identity) -> LogOptions {
-    LogOptions {
-        server: config.server.0,
-        store: identity.store,
-        segment_bytes: config.segment_bytes,
-        must_exist: identity.is_in_use() && config.medium != LogMedium::Memory,
-        is_member: config.member.is_some(),
-    }
-}
-
-pub(super) fn storage(config: &ServerConfig, identity: &Identity) -> Result<Arc<dyn Storage>, ServerError> {
-    Ok(match config.storage {
-        StorageKind::Disk => Arc::new(lsm(config, identity.store, identity.is_in_use())?),
-        StorageKind::Memory => Arc::new(InMemory::new()),
-    })
-}
-
-pub(super) fn lsm(config: &ServerConfig, store: StoreId, must_exist: bool) -> Result<Lsm, ServerError> {
-    let (item_cache_bytes, open_files) = (config.item_cache_bytes, descriptors::storage_files(descriptors::limit()));
-    let options = LsmOptions { item_cache_bytes, open_files, store, must_exist, ..LsmOptions::default() };
-    Ok(Lsm::open(&config.folder.join("items"), config.server, options)?)
 }
 
 pub(super) fn node_config(config: &ServerConfig) -> NodeConfig {

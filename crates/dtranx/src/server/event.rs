@@ -25,6 +25,11 @@ pub(super) enum Garbage {
     Event(GcEvent),
     /// The next segment of the log, before it is needed.
     MakeAhead,
+    /// No segment is to go until `Release`: the stage `transfer` hears from where on, under this
+    /// number.
+    Pin { pin: u64 },
+    /// Segments may go again.
+    Release,
 }
 
 /// A read for a client, to the reading stage.

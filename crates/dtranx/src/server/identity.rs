@@ -16,6 +16,9 @@
 //! The members of a group do the same among themselves. A member is its store: only those that met
 //! while the group was new have votes, and a member with another store is refused (decision 0075,
 //! G10).
+//!
+//! A member's file also says in which folders its items and its log are, once a leader's items have
+//! taken the place of the first ones (`transfer`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
@@ -24,6 +27,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use super::data_folders::{DataFolders, is_of_a_log};
 use super::{ServerConfig, ServerError, StorageKind};
 use crate::cluster::{Cluster, PeerId};
 use crate::core::{Partition, ServerId, StoreId};
@@ -51,14 +55,16 @@ pub(crate) struct Identity {
     given_up: BTreeMap<ServerId, StoreId>,
     /// Servers that have confirmed this store as the one that they know, or that know none.
     welcomed_by: BTreeSet<PeerId>,
+    /// The folders that count.
+    folders: DataFolders,
     /// File in which the identity is kept; `None`: it is not kept.
     file: Option<(PathBuf, Described)>,
 }
 
 /// Result of a look at the identity of a folder that may be damaged.
 pub(crate) enum Looked {
-    /// The file is as the configuration says, and names this store.
-    Whole(StoreId),
+    /// The file is as the configuration says, and names this store and these folders.
+    Whole(StoreId, DataFolders),
     /// The file is damaged, or missing.
     Damaged(Damage),
 }
@@ -99,6 +105,17 @@ struct Stored {
     /// Stores that were lost, by server. Most files have none, and are read by older versions.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     given_up: BTreeMap<String, String>,
+    /// The folders that count; `None`: the first ones.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    folders: Option<Folders>,
+}
+
+/// Names of the folders that count.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Folders {
+    items: String,
+    log: String,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -164,7 +181,9 @@ impl Identity {
             Err(error) => return damaged(format!("it cannot be read: {error}")),
         };
         match parse(&text) {
-            Ok(_) => Self::read(config, path.clone(), &text).map(|identity| Looked::Whole(identity.store)),
+            Ok(_) => {
+                Self::read(config, path.clone(), &text).map(|identity| Looked::Whole(identity.store, identity.folders))
+            }
             Err(what) => damaged(what),
         }
     }
@@ -181,6 +200,7 @@ impl Identity {
             known: BTreeMap::new(),
             given_up: BTreeMap::new(),
             welcomed_by: BTreeSet::new(),
+            folders: DataFolders::FIRST,
             file,
         }
     }
@@ -203,9 +223,11 @@ impl Identity {
         let known = stores("known", &stored.known)?;
         let given_up = stores("given_up", &stored.given_up)?;
         let given_up = given_up.into_iter().map(|(peer, store)| (peer.server, store)).collect();
+        let folders = stored.folders.map_or(Some(DataFolders::FIRST), |of| DataFolders::parse(&of.items, &of.log));
+        let folders = folders.ok_or_else(|| refused(&path, "folders: no store has such folders"))?;
         let (store, is_new) = (id(&stored.store)?, stored.state == State::New);
         let (me, others, file) = (me(config), others(config), Some((path, described)));
-        Ok(Self { store, is_new, me, others, known, given_up, welcomed_by: BTreeSet::new(), file })
+        Ok(Self { store, is_new, me, others, known, given_up, welcomed_by: BTreeSet::new(), folders, file })
     }
 
     /// Returns true if log and items must be there.
@@ -288,13 +310,29 @@ impl Identity {
         self.write()
     }
 
+    /// The folders of items and log that count.
+    pub(crate) const fn folders(&self) -> DataFolders {
+        self.folders
+    }
+
+    /// Lets other folders count from now on, which are whole.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub(crate) fn move_to(&mut self, folders: DataFolders) -> Result<(), ServerError> {
+        self.folders = folders;
+        self.write()
+    }
+
     /// Replaces the file: a crash leaves the old one or the new one.
     fn write(&mut self) -> Result<(), ServerError> {
         let Some((path, of)) = &self.file else { return Ok(()) };
         let known = self.known.iter().map(|(peer, store)| (peer.to_string(), store.to_string())).collect();
         let given_up = self.given_up.iter().map(|(server, store)| (server.to_string(), store.to_string())).collect();
         let state = if self.is_new { State::New } else { State::InUse };
-        let stored = Stored { format: FORMAT, state, store: self.store.to_string(), of: of.clone(), known, given_up };
+        let folders = self.folders.names().map(|(items, log)| Folders { items, log });
+        let (store, of) = (self.store.to_string(), of.clone());
+        let stored = Stored { format: FORMAT, state, store, of, known, given_up, folders };
         let failed = |source| ServerError::Io { action: format!("write {}", path.display()), source };
         let text = toml::to_string(&stored).map_err(|error| failed(std::io::Error::other(error)))?;
         replace(path, &format!("{}{text}", checksum_line(&text))).map_err(failed)
@@ -376,13 +414,14 @@ fn first_of_a_store(config: &ServerConfig) -> Result<Option<PathBuf>, ServerErro
         let mut names = entries.flatten().map(|entry| entry.path());
         let is_ours = |path: &PathBuf| {
             let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-            folder != config.log_folder || name == "gc.log" || name.starts_with("segment-")
+            folder != config.log_folder || is_of_a_log(name)
         };
         if let Some(found) = names.find(is_ours) {
             return Ok(Some(found));
         }
     }
-    Ok(None)
+    let failed = |source| ServerError::Io { action: format!("list {}", config.folder.display()), source };
+    DataFolders::first_later(config).map_err(failed)
 }
 
 fn checksum_line(text: &str) -> String {

@@ -5,7 +5,10 @@
 //! 2. Once the stores of the group are known, the stage `group` takes part in elections.
 //! 3. When the member is elected and the first entry of its term is committed, `follow` hands over
 //!    the node, and the stages of the node start.
-//! 4. A leader that steps down ends all stages, and begins with 1 again: what its node has said and
+//! 4. A member that lacks entries which its leader has removed is given the items (`transfer`).
+//!    When they are whole, all stages end, the folders with the items count from then on, and it
+//!    begins with 1.
+//! 5. A leader that steps down ends all stages, and begins with 1 again: what its node has said and
 //!    what waits is dropped, with what it kept of replaced items (decision 0075, G19).
 
 use std::net::SocketAddr;
@@ -15,17 +18,21 @@ use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use super::data;
 use super::engine::{self, Doors, GC_EVENTS, INTERNAL_EVENTS, Inner, MemberPort, NodeWays, Planned, Signals};
 use super::event::{Append, Garbage};
 use super::findings::Findings;
 use super::identity::Identity;
-use super::member_event::{Begun, Follow, FromLog, FromMembers, Held, LogWork, ToMember};
+use super::member_event::{Begun, Follow, FromLog, FromMembers, FromTransfer, Held, LogWork, ToMember, Transfer};
 use super::network::NetworkStage;
 use super::stages::follow::FollowStage;
 use super::stages::gc::GcStage;
 use super::stages::group::{self, GroupStage};
 use super::stages::member_wal::{self, MemberWalStage};
+use super::stages::pin::Pin;
+use super::stages::transfer::{self as transfer_stage, TransferStage};
 use super::stats::{CurrentStats, ServerStats};
+use super::transfer::{Target, Whole, install};
 use super::{LogMedium, ServerConfig, ServerError, StorageKind};
 use crate::core::gc::Gc;
 use crate::core::machine::TranxEvent;
@@ -37,6 +44,8 @@ use crate::storage::{History, Storage};
 const MEMBER_EVENTS: usize = 256;
 /// Committed entries that wait to be applied.
 const FOLLOW_EVENTS: usize = 64;
+/// Events of a transfer of items that wait.
+const TRANSFER_EVENTS: usize = 64;
 /// Time between two looks at whether the engine is over.
 const LOOK: Duration = Duration::from_millis(50);
 
@@ -95,15 +104,20 @@ impl Drop for Member {
 impl Shared {
     fn run(&self, config: &ServerConfig, mut engine: MemberEngine, published: &CurrentStats) {
         loop {
-            match engine.run(&self.ending) {
-                Over::Ended => return,
-                Over::Failed(error) => return self.fail(error),
-                Over::SteppedDown => {}
-            }
-            let member = config.member.unwrap_or_default();
-            eprintln!("dtranx: server {}: member {member} no longer leads; it reads its log again", config.server);
+            let over = engine.run(&self.ending);
             // The log is unlocked before it is opened.
             drop(engine);
+            match over {
+                Over::Ended => return,
+                Over::Failed(error) => return self.fail(error),
+                Over::SteppedDown => say(config, "no longer leads; it reads its log again"),
+                Over::Given(whole) => {
+                    if let Err(error) = install(config, whole) {
+                        return self.fail(error);
+                    }
+                    say(config, "has the items of its leader, and goes on with them");
+                }
+            }
             match MemberEngine::start(config) {
                 Ok((next, _)) => engine = next,
                 Err(error) => return self.fail(error),
@@ -118,12 +132,18 @@ impl Shared {
     }
 }
 
+fn say(config: &ServerConfig, what: &str) {
+    eprintln!("dtranx: server {}: member {} {what}", config.server, config.member.unwrap_or_default());
+}
+
 /// Reason why a member's engine has stopped running.
 enum Over {
     /// The member is to end.
     Ended,
     /// The member no longer leads: the engine is to be started again.
     SteppedDown,
+    /// All items of the leader are here: the engine is to be started again with them.
+    Given(Whole),
     Failed(ServerError),
 }
 
@@ -135,6 +155,7 @@ struct MemberEngine {
     begun: Receiver<Begun>,
     later: Option<Later>,
     stepped_down: Arc<AtomicBool>,
+    given: Receiver<Whole>,
     stats: Arc<ServerStats>,
     recovered_records: u64,
 }
@@ -152,12 +173,13 @@ struct Later {
 
 impl MemberEngine {
     fn start(config: &ServerConfig) -> Result<(Self, SocketAddr), ServerError> {
-        let medium = engine::medium(config)?;
-        let mut identity = Identity::open(config)?;
-        let storage = engine::storage(config, &identity)?;
+        let (medium, mut identity) = data::open(config, Identity::open)?;
+        let failed = |source| ServerError::Io { action: "remove folders that do not count".to_owned(), source };
+        identity.folders().remove_others(config).map_err(failed)?;
+        let storage = data::storage(config, &identity)?;
         let stats = engine::stats(config, &*medium);
         let mut found = Findings::new(engine::node_config(config), &*storage);
-        let opened = TranxLog::read(medium, &engine::log_options(config, &identity), &mut found)?;
+        let opened = TranxLog::read(medium, &data::log_options(config, &identity), &mut found)?;
         identity.settle()?;
         let begins = Begins { config, stats: &stats, storage: &storage, planned: Plans::new(config) };
         begins.start(found, opened, identity)
@@ -177,6 +199,9 @@ impl MemberEngine {
             }
             if self.stepped_down.load(Ordering::Acquire) {
                 return Over::SteppedDown;
+            }
+            if let Ok(whole) = self.given.try_recv() {
+                return Over::Given(whole);
             }
             if let Some(error) = self.failure() {
                 return Over::Failed(error.into());
@@ -221,6 +246,7 @@ impl Plans {
             Layout { stage: "wal", blocks: config.medium == LogMedium::Disk },
             Layout { stage: "follow", blocks: on_disk },
             Layout { stage: "gc", blocks: true },
+            Layout { stage: "transfer", blocks: true },
         ];
         let node = [
             Layout { stage: "read", blocks: on_disk },
@@ -256,6 +282,8 @@ struct Queues {
     work: Queue<LogWork>,
     follow: Queue<Follow>,
     garbage: Queue<Garbage>,
+    transfer: Queue<Transfer>,
+    of_transfer: Queue<FromTransfer>,
     internal: Queue<TranxEvent>,
 }
 
@@ -271,8 +299,31 @@ impl Queues {
             work: queue("wal", INTERNAL_EVENTS, always.of("wal"), counters),
             follow: queue("follow", FOLLOW_EVENTS, always.of("follow"), counters),
             garbage: queue("gc", GC_EVENTS, always.of("gc"), counters),
+            transfer: queue("transfer", TRANSFER_EVENTS, always.of("transfer"), counters),
+            of_transfer: queue("of transfer", TRANSFER_EVENTS, group, counters),
             internal: queue("internal", INTERNAL_EVENTS, node.of("transaction"), counters),
         }
+    }
+
+    fn group_outlets(&self, doors: &Doors) -> group::Outlets {
+        group::Outlets {
+            log: self.work.0.outlet(),
+            tranx: self.internal.0.outlet(),
+            to_members: self.to_members.0.outlet(),
+            to_servers: doors.to_servers.outlet(),
+            to_clients: doors.to_clients.outlet(),
+            transfer: self.transfer.0.clone(),
+        }
+    }
+
+    fn wal_outlets(&self) -> member_wal::Outlets {
+        let (group, follow, gc) = (self.of_log.0.outlet(), self.follow.0.outlet(), self.garbage.0.outlet());
+        member_wal::Outlets { group, follow, gc }
+    }
+
+    fn transfer_outlets(&self) -> transfer_stage::Outlets {
+        let (group, to_members) = (self.of_transfer.0.outlet(), self.to_members.0.outlet());
+        transfer_stage::Outlets { group, to_members, gc: self.garbage.0.outlet() }
     }
 }
 
@@ -292,6 +343,7 @@ struct Inside {
     begun: Receiver<Begun>,
     history: Arc<OnceLock<Arc<History>>>,
     stepped_down: Arc<AtomicBool>,
+    given: Receiver<Whole>,
 }
 
 impl Begins<'_> {
@@ -304,9 +356,11 @@ impl Begins<'_> {
         let (config, stats, recovered_records) = (self.config, self.stats, opened.records);
         let (signals, of_node) = (Signals { workers: &self.planned.always }, Signals { workers: &self.planned.node });
         let queues = Queues::new(signals, of_node, &stats.counters);
+        let (store, folders) = (identity.store, identity.folders().next());
+        let target = Target { config: config.clone(), store, folders };
         let (mut port, doors) = engine::doors(of_node, signals.of("network"), stats, self.storage, identity);
-        let Inside { mut stages, port: members, ways, begun, history, stepped_down } =
-            self.inside(found, opened, queues, &doors);
+        let Inside { mut stages, port: members, ways, begun, history, stepped_down, given } =
+            self.inside(found, opened, queues, &doors, target);
         port.members = Some(members);
         let network = NetworkStage::new(config, port)?;
         let address = network.address();
@@ -315,30 +369,31 @@ impl Begins<'_> {
         let crew = engine::crew(always, stages, &stats.counters, stats.started)?;
         let (config, storage, stats) = (config.clone(), self.storage.clone(), stats.clone());
         let later = Some(Later { config, stats: stats.clone(), planned, doors, ways, storage, history });
-        Ok((MemberEngine { node: None, crew, begun, later, stepped_down, stats, recovered_records }, address))
+        Ok((MemberEngine { node: None, crew, begun, later, stepped_down, given, stats, recovered_records }, address))
     }
 
-    fn inside(&self, found: Findings<'_>, opened: Opened, queues: Queues, doors: &Doors) -> Inside {
+    fn inside(&self, found: Findings<'_>, opened: Opened, queues: Queues, doors: &Doors, target: Target) -> Inside {
         let (stats, storage) = (self.stats, self.storage);
         let (outline, state) = (opened.log.outline(), opened.log.state());
         let (mut recovery, pending) = found.end(&outline);
         let segments = recovery.take_segments();
-        let (tell, begun) = channel();
+        let ((tell, begun), (whole, given)) = (channel(), channel());
         let (stepped_down, history) = (Arc::new(AtomicBool::new(false)), Arc::new(OnceLock::new()));
-        let Queues { members, to_members, records, answers, of_log, work, follow, garbage, internal } = queues;
-        let sources = group::Sources { members: members.1, records: records.1, answers: answers.1, log: of_log.1 };
-        let outlets = group::Outlets {
-            log: work.0.outlet(),
-            tranx: internal.0.outlet(),
-            to_members: to_members.0.outlet(),
-            to_servers: doors.to_servers.outlet(),
-            to_clients: doors.to_clients.outlet(),
+        let (outlets, wal_outlets) = (queues.group_outlets(doors), queues.wal_outlets());
+        let transfer_outlets = queues.transfer_outlets();
+        let Queues { internal, garbage, follow, transfer, of_transfer, to_members, .. } = queues;
+        let Queues { members, records, answers, of_log, work, .. } = queues;
+        let sources = group::Sources {
+            members: members.1,
+            records: records.1,
+            answers: answers.1,
+            log: of_log.1,
+            transfer: of_transfer.1,
         };
         let me = self.config.member.unwrap_or_default();
-        let (of_log, gc) = (of_log.0.outlet(), garbage.0.outlet());
-        let wal_outlets = member_wal::Outlets { group: of_log, follow: follow.0.outlet(), gc };
+        let over = (stepped_down.clone(), whole);
         let stages: Vec<Box<dyn Stage>> = vec![
-            Box::new(GroupStage::new(me, stats.clone(), (&outline, state), sources, outlets, stepped_down.clone())),
+            Box::new(GroupStage::new(me, stats.clone(), (&outline, state), sources, outlets, over)),
             Box::new(MemberWalStage::new(opened.log, segments, pending, stats.clone(), work.1, wal_outlets)),
             Box::new(FollowStage::new(recovery, storage.clone(), follow.1, tell, garbage.0.outlet())),
             Box::new(GcStage {
@@ -347,15 +402,17 @@ impl Begins<'_> {
                 storage: storage.clone(),
                 history: history.clone(),
                 collector: opened.collector,
+                pin: Pin::new(transfer.0.outlet()),
                 stats: stats.clone(),
                 source: garbage.1,
                 batch: Vec::new(),
                 check_at_ms: 0,
                 marks: None,
             }),
+            Box::new(TransferStage::new(target, storage.clone(), stats.clone(), transfer.1, transfer_outlets)),
         ];
         let ways = NodeWays { internal, log: records.0.outlet(), gc: garbage.0, answers: Some(answers.0.outlet()) };
         let port = MemberPort { group: members.0, to_members: to_members.1 };
-        Inside { stages, port, ways, begun, history, stepped_down }
+        Inside { stages, port, ways, begun, history, stepped_down, given }
     }
 }

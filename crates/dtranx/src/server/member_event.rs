@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 
 use super::event::{ToClient, ToServer};
+use super::transfer::TransferName;
 use crate::core::group::WriteId;
-use crate::core::{Command, Node, SegmentId, StoreId};
-use crate::log::{Position, SegmentNumber, State};
-use crate::wire::MemberMessage;
+use crate::core::{Command, Key, Node, SegmentId, StoreId};
+use crate::log::{Beginning, Position, SegmentNumber, State};
+use crate::wire::{MemberMessage, Piece};
 
 /// Event from the network to the stage `group`.
 pub(super) enum FromMembers {
@@ -86,4 +87,31 @@ pub(super) enum Follow {
 pub(super) struct Begun {
     pub(super) node: Node,
     pub(super) commands: Vec<Command>,
+}
+
+/// Event of the stage `transfer`. From other stages than `gc` it may be dropped when there are too
+/// many: it comes again.
+pub(super) enum Transfer {
+    /// A follower lacks entries that are removed here; this member leads in that term.
+    Lacks { member: u8, term: u64 },
+    /// The log is pinned, under this number.
+    Pinned { pin: u64, from: Beginning },
+    /// A follower has all pieces of this name up to a key.
+    Taken { member: u8, name: TransferName, through: Option<Key> },
+    /// A follower has the log up to this entry; all that may go now, or not yet.
+    Reached { member: u8, index: u64, has_all: bool },
+    /// This member no longer leads in the term in which it did.
+    Ended,
+    /// A piece of the leader's items, for this member.
+    Piece { from: u8, piece: Piece },
+}
+
+/// Event from the stage `transfer` to the stage `group`.
+pub(super) enum FromTransfer {
+    /// A follower is being given the items, and the log is kept from behind this entry on.
+    Begun { member: u8, from: u64 },
+    /// A follower is given nothing more.
+    Over { member: u8 },
+    /// All of a leader's items are written here.
+    Whole { name: TransferName, gc_payload: Vec<u8> },
 }

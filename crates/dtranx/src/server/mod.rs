@@ -30,14 +30,17 @@
 //! | GCThread, GCBroadcast | `gc`: which segments may go, and all waiting for the disk that removing them takes; `transaction` announces the low-water marks |
 //!
 //! A member of a group has other stages below these (`member`): `group` drives its machine and
-//! takes the records of the node, `wal` writes its entries, and `follow` applies those of other
-//! leaders. The stages of the node run only while the member leads.
+//! takes the records of the node, `wal` writes its entries, `follow` applies those of other
+//! leaders, and `transfer` gives and takes the items where entries are missing. The stages of the
+//! node run only while the member leads.
 //!
 //! Each of the machines of [`crate::core`] is owned by one stage; their events to each other go
 //! through the stages' queues.
 
 mod admission;
 mod config;
+mod data;
+mod data_folders;
 mod descriptors;
 mod embedded;
 mod engine;
@@ -58,6 +61,7 @@ mod salvage;
 mod serve;
 mod stages;
 mod stats;
+mod transfer;
 mod verify;
 
 pub use crate::damage::{Damage, Damages};

@@ -10,13 +10,13 @@ use std::sync::Arc;
 
 use thiserror::Error;
 
-use super::engine::{lsm, medium};
+use super::data::{self, lsm};
 use super::identity::Identity;
 use super::inspect::{existing, inspect, must_keep};
-use super::{ConfigError, ServerConfig, ServerError};
+use super::{ConfigError, LogMedium, ServerConfig, ServerError};
 use crate::core::resolve::records;
 use crate::core::{Decision, Doubt, Epoch, Known, Outcome, Recovery, ServerId, StoreId, TranxId, Undecided};
-use crate::log::{Disk, LogReader, Medium, SegmentNumber, TranxLog};
+use crate::log::{LogReader, Medium, SegmentNumber, TranxLog};
 use crate::storage::{Lsm, Storage};
 
 /// Reason why decisions were not recorded, or may not have been.
@@ -113,7 +113,7 @@ impl Resolver {
         }
         must_keep(config, "to be resolved")?;
         check_named(config, others, lost)?;
-        let mine = Folder::lock(config.clone(), medium)?;
+        let mine = Folder::lock(config.clone())?;
         let evidence = mine.read()?;
         let in_doubt = evidence.log.doubts().into_iter().map(|doubt| (doubt.tranx, doubt)).collect();
         let (outcomes, lost) = (evidence.log.outcomes().clone(), lost.clone());
@@ -142,7 +142,9 @@ impl Resolver {
     fn ask(&mut self, server: ServerId, folder: &Path) -> Result<(), ServerError> {
         let (mut theirs, me) = (self.mine.config.clone(), self.mine.config.server);
         (theirs.server, theirs.folder, theirs.log_folder) = (server, folder.to_owned(), folder.join("log"));
-        let found = Folder::lock(theirs, |config| Ok(Arc::new(Disk::open(&config.log_folder)?)))?;
+        // Bytes on persistent memory can be read like those on a disk.
+        theirs.medium = LogMedium::Disk;
+        let found = Folder::lock(theirs)?;
         let store = found.identity.store;
         if let Some(known) = self.mine.identity.known(server).filter(|known| *known != store) {
             let what = format!("it is of the store {store}, and server {me} knows the store {known}");
@@ -268,23 +270,18 @@ impl Resolver {
 
 impl Folder {
     /// Locks the log, and reads the identity then: a server that runs writes it.
-    fn lock(
-        config: ServerConfig,
-        open: impl FnOnce(&ServerConfig) -> Result<Arc<dyn Medium>, ServerError>,
-    ) -> Result<Self, ServerError> {
+    fn lock(config: ServerConfig) -> Result<Self, ServerError> {
         must_be_there(&config.log_folder)?;
-        let medium = open(&config)?;
-        let identity = Identity::existing(&config)?;
+        let (medium, identity) = data::open(&config, Identity::existing)?;
         Ok(Self { config, identity, medium })
     }
 
     /// Reads log and items. What is read of the log is durable: a vote that is decided upon must
     /// not be gone after a power failure.
     fn read(&self) -> Result<Evidence, ServerError> {
-        let store = self.identity.store;
-        let options = existing(&self.config, store);
+        let options = existing(&self.config, self.identity.store);
         let log = inspect(&self.config, &options, self.medium.clone())?.recovery;
-        Ok(Evidence { log, items: lsm(&self.config, store, true)? })
+        Ok(Evidence { log, items: lsm(&self.config, &self.identity, true)? })
     }
 }
 

@@ -143,6 +143,12 @@ impl ServerStats {
         self.log_bytes() >= self.log_limit_bytes
     }
 
+    /// Returns true if the own log may be kept as it is: three quarters of its limit are not
+    /// reached.
+    pub(super) fn has_room_to_pin(&self) -> bool {
+        self.log_bytes() < self.log_limit_bytes / 4 * 3
+    }
+
     pub(super) fn open(&self, incarnation: Incarnation) {
         self.incarnation.store(incarnation.0, Ordering::Release);
     }

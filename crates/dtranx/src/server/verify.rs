@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::engine::{lsm, medium};
+use super::data::{lsm, open};
 use super::identity::Identity;
 use super::inspect::{Inspected, existing, inspect, must_keep};
 use super::{ServerConfig, ServerError};
@@ -37,13 +37,13 @@ const STEP: ScanLimit = ScanLimit { items: 1_000, bytes: 4 << 20 };
 pub fn verify(config: &ServerConfig) -> Result<Verified, ServerError> {
     config.validate()?;
     must_keep(config, "to be verified")?;
-    let identity = Identity::existing(config)?;
-    let medium = Arc::new(ReadOnly::new(medium(config)?));
+    let (medium, identity) = open(config, Identity::existing)?;
+    let medium = Arc::new(ReadOnly::new(medium));
     let options = LogOptions { is_member: true, ..existing(config, identity.store) };
     let Inspected { recovery, segments, records, uncommitted } = inspect(config, &options, medium)?;
     let in_doubt = recovery.doubts().len();
     let mut verified = Verified { segments, records, uncommitted, in_doubt, ..Verified::default() };
-    count_items(config, &lsm(config, identity.store, true)?, &mut verified)?;
+    count_items(config, &lsm(config, &identity, true)?, &mut verified)?;
     Ok(verified)
 }
 
@@ -65,4 +65,25 @@ fn count_items(config: &ServerConfig, storage: &dyn Storage, verified: &mut Veri
 /// The smallest key behind this one, if there may be any.
 fn after(key: &Key) -> Option<Key> {
     Key::new([key.as_bytes(), &[0]].concat()).ok()
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test may panic")]
+mod tests {
+    use super::*;
+    use crate::server::salvage;
+    use crate::server::transfer::tests::Store;
+
+    #[test]
+    fn tools_read_the_folders_that_count() {
+        // The old ones are there still.
+        let Store { config, .. } = &Store::given();
+        assert_eq!(verify(config).unwrap().items, 3);
+        let salvaged = || salvage(config, &config.folder.join("scratch"), Vec::new()).unwrap();
+        let found = salvaged();
+        assert!(found.is_whole() && found.sure.items == 3, "{:?}", found.damages);
+        std::fs::write(config.folder.join("identity.toml"), "damaged").unwrap();
+        let found = salvaged();
+        assert_eq!((found.damages.total(), found.sure.items), (1, 3), "{:?}", found.damages);
+    }
 }

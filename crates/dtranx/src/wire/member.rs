@@ -4,10 +4,14 @@
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
+use crate::core::{Item, Key};
 use crate::log::Position;
 
 /// Greatest size of the records of the entries in one batch, in bytes, unless it has one entry.
 pub const BATCH_LIMIT_BYTES: usize = 4 << 20;
+
+/// Greatest size of the keys and values in one piece of items, in bytes, unless it has one item.
+pub const PIECE_LIMIT_BYTES: usize = 1 << 20;
 
 /// Greatest number of entries in one batch.
 pub const MAX_BATCH_ENTRIES: usize = 1 << 10;
@@ -87,6 +91,35 @@ pub enum MemberMessage {
         /// Index of the last of these entries.
         through: u64,
     },
+    /// A leader sends items to a member that lacks entries which the leader has removed:
+    /// [`MemberMessage::Taken`].
+    Piece(Piece),
+    /// A member has written and synced what it has got of a leader's items.
+    Taken {
+        /// Term of the leader.
+        term: u64,
+        /// Place before the first entry of the log that the leader keeps for the transfer.
+        before: Position,
+        /// The last key that is written: the piece behind it is the next.
+        through: Option<Key>,
+    },
+}
+
+/// Items of a leader, in the order of their keys: a part of all that it has. Pieces belong together
+/// if they have the same term and place.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Piece {
+    /// Term in which the sender leads.
+    pub term: u64,
+    /// Place before the first entry of the log that the leader keeps for the transfer.
+    pub before: Position,
+    /// The last key of the piece before; `None`: this is the first.
+    pub after: Option<Key>,
+    /// All items behind that key, up to the last one here: at most [`PIECE_LIMIT_BYTES`] of keys
+    /// and values unless there is one.
+    pub items: Vec<(Key, Item)>,
+    /// In the last piece: the payload of the leader's GC log.
+    pub last: Option<Bytes>,
 }
 
 /// A message from a member of a group to another server, or to a member of another group. `M` is

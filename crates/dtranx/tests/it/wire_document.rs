@@ -14,8 +14,8 @@ use dtranx::core::{
 };
 use dtranx::log::{Position, payload};
 use dtranx::wire::{
-    Ask, BatchEntry, Caller, GroupMessage, Hello, MemberMessage, Reply, Request, Response, Secret, Side, Welcome,
-    encode, preface,
+    Ask, BatchEntry, Caller, GroupMessage, Hello, MemberMessage, Piece, Reply, Request, Response, Secret, Side,
+    Welcome, encode, preface,
 };
 use serde::Serialize;
 
@@ -119,6 +119,8 @@ fn member_messages() -> Vec<MemberMessage> {
         MemberMessage::Ask { term, last },
         MemberMessage::Would { term, asked: 2, is_granted: true },
         MemberMessage::Spare { term, through: 1 },
+        MemberMessage::Piece(Piece { term, before: last, after: None, items: vec![], last: None }),
+        MemberMessage::Taken { term, before: last, through: None },
     ]
 }
 

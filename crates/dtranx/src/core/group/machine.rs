@@ -9,7 +9,7 @@ use super::{
     contact::Contact,
     event::{Command, Damage, Event, Found, State, Timer},
     flaw::Flaw,
-    id::{AnswerId, Index, MemberId, Term, WriteId},
+    id::{AnswerId, Index, MemberId, Position, Term, WriteId},
     life::Life,
     log::OwnLog,
     message::Message,
@@ -150,9 +150,15 @@ impl Group {
         self.raft.counted(member).unwrap_or(Index::ZERO)
     }
 
+    /// Returns true if this member needs a leader's items instead of entries up to this one, which
+    /// it does not have.
+    pub(crate) fn lacks(&self, before: Position) -> bool {
+        self.lead.is_none() && self.committed < before.index && !self.own.entries().contains(before)
+    }
+
     /// Last entry that is written and not void.
     #[cfg(test)]
-    pub(crate) fn last(&self) -> super::id::Position {
+    pub(crate) fn last(&self) -> Position {
         self.own.position(self.own.last())
     }
 
@@ -266,7 +272,8 @@ impl Group {
         self.carry_out(out);
     }
 
-    pub(super) fn state(&self) -> State {
+    /// The latest term and vote, written or not.
+    pub(crate) fn state(&self) -> State {
         State { term: self.raft.term().get(), vote: self.raft.vote(), committed: self.committed.get() }
     }
 }

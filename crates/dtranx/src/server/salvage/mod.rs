@@ -23,6 +23,7 @@ use std::path::Path;
 
 use thiserror::Error;
 
+use super::data_folders::{DataFolders, is_of_a_log};
 use super::identity::{Identity, Looked};
 use super::inspect::must_keep;
 use super::{ServerConfig, ServerError};
@@ -138,22 +139,21 @@ impl Salvaged {
 pub fn salvage(config: &ServerConfig, scratch: &Path, file: impl Write) -> Result<Salvaged, SalvageError> {
     config.validate().map_err(ServerError::from)?;
     must_keep(config, "to be salvaged")?;
-    let items = config.folder.join("items");
     check_there(config)?;
-    let _locks = [lock_to_read(&config.log_folder), lock_to_read(&items)]
-        .into_iter()
-        .collect::<crate::log::Result<Vec<_>>>()
-        .map_err(ServerError::from)?;
+    let lock = |folder: &Path| lock_to_read(folder).map_err(ServerError::from);
+    let _lock = lock(&config.log_folder)?;
     let mut damages = Damages::default();
-    let store = match Identity::look(config)? {
-        Looked::Whole(store) => Some(store),
+    let (store, folders) = match Identity::look(config)? {
+        Looked::Whole(store, folders) => (Some(store), folders),
         Looked::Damaged(damage) => {
             damages.push(damage);
-            None
+            (None, DataFolders::guess(config))
         }
     };
+    let (items, log) = (folders.items(config), folders.log(config));
+    let _locks = (folders.log_name().map(|_| lock(&log)).transpose()?, lock(&items)?);
     let scratch = Scratch::make(scratch)?;
-    let (records, surveyed) = read_log(config, store, &scratch)?;
+    let (records, surveyed) = read_log(config, &log, store, &scratch)?;
     damages.extend(surveyed.damages.clone());
     let mut found = remains::read(&Files::new(&items), &mut |keyspace, entry| match keyspace {
         remains::ITEMS => scratch.note_item(entry),
@@ -174,18 +174,18 @@ pub fn salvage(config: &ServerConfig, scratch: &Path, file: impl Write) -> Resul
         found.unsure = vec![remains::Between::all()];
     }
     damages.extend(found.damages);
-    let sorter = sort::Sorter { config, scratch: &scratch, records, surveyed, unsure: found.unsure };
+    let sorter = sort::Sorter { config, folders, scratch: &scratch, records, surveyed, unsure: found.unsure };
     sorter.write(damages, file)
 }
 
 /// Refuses folders in which there is nothing of a store.
 fn check_there(config: &ServerConfig) -> Result<(), SalvageError> {
     let is_there = config.folder.join("identity.toml").exists()
-        || config.folder.join("items").is_dir()
-        || config.log_folder.join("gc.log").exists()
+        || DataFolders::FIRST.items(config).is_dir()
         || std::fs::read_dir(&config.log_folder).is_ok_and(|mut names| {
-            names.any(|name| name.is_ok_and(|name| name.file_name().to_string_lossy().starts_with("segment-")))
-        });
+            names.any(|name| name.is_ok_and(|name| is_of_a_log(&name.file_name().to_string_lossy())))
+        })
+        || DataFolders::first_later(config).is_ok_and(|found| found.is_some());
     if is_there {
         return Ok(());
     }
@@ -196,11 +196,12 @@ fn check_there(config: &ServerConfig) -> Result<(), SalvageError> {
 /// Reads the log into the scratch folder.
 fn read_log<'a>(
     config: &ServerConfig,
+    log: &Path,
     store: Option<StoreId>,
     scratch: &'a Scratch,
 ) -> Result<(Records<'a>, Surveyed), SalvageError> {
     let mut records = Records::new(config.server, scratch);
-    let surveyed = survey(&config.log_folder, config.server.0, store, &mut |sight| records.see(sight));
+    let surveyed = survey(log, config.server.0, store, &mut |sight| records.see(sight));
     // What the scratch folder cannot take looks like damage of the log.
     match records.failed.take() {
         Some(error) => Err(error.into()),

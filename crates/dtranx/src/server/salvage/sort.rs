@@ -21,12 +21,14 @@ use crate::core::{Epoch, Item, Key, TranxId, Value};
 use crate::damage::{Damage, Damages};
 use crate::log::Surveyed;
 use crate::server::ServerConfig;
+use crate::server::data_folders::DataFolders;
 use crate::storage::remains::Between;
 use crate::storage::{stored_item, stored_key};
 
 /// Everything that was read of a server, from which the file is written.
 pub(super) struct Sorter<'a> {
     pub(super) config: &'a ServerConfig,
+    pub(super) folders: DataFolders,
     pub(super) scratch: &'a Scratch,
     pub(super) records: Records<'a>,
     pub(super) surveyed: Surveyed,
@@ -86,7 +88,7 @@ impl Sorter<'_> {
             let item = match stored_item(&key, &value) {
                 Ok((_, item)) => item,
                 Err(error) => {
-                    damages.push(Damage::of(self.config.folder.join("items").display(), error.to_string()));
+                    damages.push(Damage::of(self.folders.items(self.config).display(), error.to_string()));
                     continue;
                 }
             };
@@ -115,7 +117,7 @@ impl Sorter<'_> {
     /// Notes that the log has lost its end, unless a gap is known.
     fn end_is_lost(&mut self, what: String, damages: &mut Damages) {
         if self.surveyed.gap.is_none() {
-            let damage = Damage::of(self.config.log_folder.display(), what);
+            let damage = Damage::of(self.folders.log(self.config).display(), what);
             damages.push(damage.clone());
             self.surveyed.gap = Some(damage);
         }

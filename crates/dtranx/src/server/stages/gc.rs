@@ -4,6 +4,7 @@
 use std::sync::{Arc, OnceLock};
 
 use super::BATCH;
+use super::pin::Pin;
 use crate::core::gc::Gc;
 use crate::core::machine::{GcEvent, Outbox, Turn};
 use crate::core::{Command, GcRecord, NodeConfig};
@@ -23,6 +24,7 @@ pub(in crate::server) struct GcStage {
     /// What is kept for snapshots; nothing as long as no node runs here.
     pub(in crate::server) history: Arc<OnceLock<Arc<History>>>,
     pub(in crate::server) collector: Collector,
+    pub(in crate::server) pin: Pin,
     pub(in crate::server) stats: Arc<ServerStats>,
     pub(in crate::server) source: Source<Garbage>,
     pub(in crate::server) batch: Vec<Garbage>,
@@ -72,13 +74,19 @@ impl GcStage {
             }
             Command::RemoveSegments { through } => {
                 let through = SegmentNumber(through.0);
-                self.collector.remove_through(through).map_err(|error| error.to_string())?;
-                // There may have been no room for it before.
-                self.make_ahead()?;
+                if !self.pin.holds_back(through) {
+                    self.remove(through)?;
+                }
                 Ok(None)
             }
             command => Err(format!("a command that it cannot carry out: {command:?}")),
         }
+    }
+
+    fn remove(&mut self, through: SegmentNumber) -> Result<(), String> {
+        self.collector.remove_through(through).map_err(|error| error.to_string())?;
+        // There may have been no room for it before.
+        self.make_ahead()
     }
 
     fn make_ahead(&self) -> Result<(), String> {
@@ -113,14 +121,21 @@ impl Stage for GcStage {
             match garbage {
                 Garbage::Event(event) => self.collect(event)?,
                 Garbage::MakeAhead => self.make_ahead()?,
+                Garbage::Pin { pin } => self.pin.set(pin, &self.collector),
+                Garbage::Release => {
+                    if let Some(through) = self.pin.release() {
+                        self.remove(through)?;
+                    }
+                }
             }
         }
+        self.pin.flush();
         self.batch = batch;
         Ok(handled)
     }
 
     fn has_work(&self) -> bool {
-        !self.source.is_empty()
+        !self.source.is_empty() || !self.pin.is_clear()
     }
 
     fn deadline_ms(&self) -> Option<u64> {

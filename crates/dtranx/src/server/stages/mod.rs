@@ -8,6 +8,7 @@ pub(super) mod gc;
 pub(super) mod group;
 pub(super) mod lock;
 pub(super) mod member_wal;
+pub(super) mod pin;
 pub(super) mod read;
 mod recovery;
 pub(super) mod side;
@@ -17,6 +18,7 @@ mod summaries;
 #[allow(clippy::unwrap_used, reason = "a test may panic")]
 mod tests;
 pub(super) mod transaction;
+pub(super) mod transfer;
 pub(super) mod wal;
 
 use crate::core::machine::Event;

@@ -9,8 +9,8 @@ use dtranx::core::{
 use dtranx::log::{Position, payload};
 use dtranx::stage::{QueueReading, Readings, StageReading};
 use dtranx::wire::{
-    Ask, BatchEntry, Caller, ConnectionStats, GroupMessage, Hello, MemberMessage, Proof, Reply, Request, Response,
-    ServerStatus, Welcome, decode, encode, next_frame, preface,
+    Ask, BatchEntry, Caller, ConnectionStats, GroupMessage, Hello, MemberMessage, Piece, Proof, Reply, Request,
+    Response, ServerStatus, Welcome, decode, encode, next_frame, preface,
 };
 use serde::Serialize;
 
@@ -89,6 +89,9 @@ fn member_messages() -> Vec<(&'static str, MemberMessage)> {
     let (term, number, last) = (70_000, 5, Position { term: 69_999, index: u64::MAX });
     let entry = |term, records: &[&[u8]]| BatchEntry { term, payload: payload(records.iter().copied()).into() };
     let entries = vec![entry(69_999, &[b"one", b""]), entry(70_000, &[])];
+    let items = vec![(key("a"), item()), (key("b"), item())];
+    let gc_payload = Some(b"marks".to_vec().into());
+    let last_piece = Piece { term, before: last, after: Some(key("b")), items: vec![], last: gc_payload };
     vec![
         ("batch", MemberMessage::Batch { term, committed: 3, before: last, entries }),
         ("heartbeat", MemberMessage::Batch { term, committed: 3, before: last, entries: vec![] }),
@@ -100,6 +103,9 @@ fn member_messages() -> Vec<(&'static str, MemberMessage)> {
         ("ask", MemberMessage::Ask { term, last }),
         ("would", MemberMessage::Would { term, asked: 70_001, is_granted: false }),
         ("spare", MemberMessage::Spare { term, through: 70_002 }),
+        ("piece", MemberMessage::Piece(Piece { term, before: last, after: None, items, last: None })),
+        ("last_piece", MemberMessage::Piece(last_piece)),
+        ("taken", MemberMessage::Taken { term, before: last, through: Some(key("b")) }),
     ]
 }
 

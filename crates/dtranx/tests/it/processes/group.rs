@@ -1,9 +1,12 @@
 //! Tests of the members of a group in processes of their own: what was acknowledged is there after
-//! the loss of a member, and writes go on.
+//! the loss of a member, and writes go on; a member that was away for too long gets the items.
 
+use std::collections::BTreeMap;
 use std::fs;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
+use std::time::Duration;
 
 use bytes::Bytes;
 use dtranx::client::{Client, Error};
@@ -85,4 +88,99 @@ fn nothing_acknowledged_is_missing_when_the_leaders_folder_is_removed() {
     assert!(matches!(alone.put("third", "value"), Err(Error::Unavailable { .. } | Error::Unknown(_))));
     trio.run(other);
     assert_eq!(client.get("another").unwrap().as_deref(), Some(&b"value"[..]));
+}
+
+/// Names of the segments in the folder of a member's first log.
+fn segments(folder: &Path) -> Vec<String> {
+    let names = fs::read_dir(folder.join("log")).unwrap().map(|entry| entry.unwrap().file_name());
+    let mut names: Vec<_> = names.filter_map(|name| name.into_string().ok()).collect();
+    names.retain(|name| name.starts_with("segment-"));
+    names.sort();
+    names
+}
+
+fn wait_until(mut is_so: impl FnMut() -> bool) {
+    while !is_so() {
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Returns true if a member goes on with the items that it was given.
+fn is_given(folder: &Path) -> bool {
+    fs::read_to_string(folder.join("identity.toml")).unwrap().contains("items-2")
+}
+
+/// Writes that may be made twice, until it is known that they are.
+fn put(client: &Client, key: &str, value: Option<&[u8]>) {
+    let once = || match value {
+        Some(value) => client.put(key.to_owned(), value.to_vec()).map(drop),
+        None => client.delete(key.to_owned()).map(drop),
+    };
+    while let Err(error) = once() {
+        assert!(matches!(error, Error::Unknown(_) | Error::Unavailable { .. }), "{error}");
+    }
+}
+
+/// Keeps a member away until the others have removed entries that it needs, and kills it so often
+/// while it is given the items.
+fn keep_away_for_too_long(medium: &str, kills: usize) {
+    let _limit = Limit::of(500, "items");
+    let mut trio = Trio::group_with(medium, "log_mib = 64\n");
+    let client = trio.client(60_000);
+    let mut expected: BTreeMap<String, Option<Vec<u8>>> = BTreeMap::new();
+    let mut write = |key: String, value: Option<Vec<u8>>| {
+        put(&client, &key, value.as_deref());
+        expected.insert(key, value);
+    };
+    write("deleted".to_owned(), Some(b"value".to_vec()));
+    write("changed".to_owned(), Some(b"value".to_vec()));
+    let leader = trio.leader();
+    let (away, other) = ((leader + 1) % 3, (leader + 2) % 3);
+    trio.kill(away);
+    write("deleted".to_owned(), None);
+    write("changed".to_owned(), Some(b"another".to_vec()));
+    let first = segments(&trio.folder(away)).remove(0);
+    let mut number = 0_u32;
+    // Both others: either may lead by now.
+    while [leader, other].iter().any(|at| segments(&trio.folder(*at)).contains(&first)) {
+        write(format!("key {}", number % 50), Some(number.to_be_bytes().repeat(1 << 18)));
+        number += 1;
+    }
+    trio.run(away);
+    for _ in 0..kills {
+        let folder = trio.folder(away);
+        wait_until(|| folder.join("items-2").exists());
+        trio.kill(away);
+        trio.run(away);
+    }
+    write("meanwhile".to_owned(), Some(b"value".to_vec()));
+    wait_until(|| is_given(&trio.folder(away)));
+    let leader = trio.leader();
+    let other = (0..3).find(|at| *at != leader && *at != away).unwrap();
+    // Acknowledged by the leader and by the one that was away, which is elected because of it.
+    trio.kill(other);
+    write("after".to_owned(), Some(b"value".to_vec()));
+    trio.kill(leader);
+    trio.run(other);
+    let reader = trio.client(60_000);
+    for (key, value) in &expected {
+        assert_eq!(reader.get(key.clone()).unwrap().as_deref(), value.as_deref(), "{key}");
+    }
+    assert_eq!(trio.leader(), away);
+    assert!(!trio.folder(away).join("items").exists() && segments(&trio.folder(away)).is_empty());
+    // It is a member like any other, after a start as well.
+    trio.kill(away);
+    trio.run(leader);
+    trio.run(away);
+    put(&reader, "last", Some(b"value"));
+}
+
+#[test]
+fn member_that_was_away_for_too_long_gets_the_items() {
+    keep_away_for_too_long("disk", 0);
+}
+
+#[test]
+fn member_that_is_killed_while_it_gets_the_items_gets_them_later() {
+    keep_away_for_too_long("persistent-memory", 3);
 }

@@ -30,7 +30,7 @@ pub(crate) struct Trio {
 impl Trio {
     /// Starts the three servers and waits until each listens.
     pub(crate) fn start(medium: &str) -> Self {
-        Self::with(medium, false, |addresses| {
+        Self::with(medium, "", false, |addresses| {
             let numbered = addresses.iter().enumerate();
             let server = numbered.map(|(at, address)| format!("{{ id = {}, address = \"{address}\" }}", at + 1));
             server.collect::<Vec<_>>().join(", ")
@@ -39,20 +39,25 @@ impl Trio {
 
     /// Starts the three members of a group and waits until each listens.
     pub(crate) fn group(medium: &str) -> Self {
-        Self::with(medium, true, |addresses| {
+        Self::group_with(medium, "")
+    }
+
+    /// Starts the three members of a group with these lines among their limits.
+    pub(crate) fn group_with(medium: &str, limits: &str) -> Self {
+        Self::with(medium, limits, true, |addresses| {
             let members: Vec<_> = addresses.iter().map(|address| format!("\"{address}\"")).collect();
             format!("{{ id = 1, members = [{}] }}", members.join(", "))
         })
     }
 
-    fn with(medium: &str, is_group: bool, servers: impl FnOnce(&[SocketAddr]) -> String) -> Self {
+    fn with(medium: &str, limits: &str, is_group: bool, servers: impl FnOnce(&[SocketAddr]) -> String) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let ports: Vec<_> = (0..3).map(|_| HeldPort::pick().unwrap()).collect();
         let proxies: Vec<_> = ports.iter().map(|port| Proxy::start(port.address())).collect();
         let addresses: Vec<_> = proxies.iter().map(|proxy| proxy.address).collect();
         let config = format!(
             "cluster = \"trio\"\nfolder = \"unused\"\nmedium = \"{medium}\"\nservers = [{}]\n\
-             [limits]\nsegment_mib = 16\ngc_interval_ms = 50\n[threads]\npinned = false\n",
+             [limits]\nsegment_mib = 16\ngc_interval_ms = 50\n{limits}[threads]\npinned = false\n",
             servers(&addresses)
         );
         std::fs::write(folder.path().join("trio.toml"), config).unwrap();

@@ -138,6 +138,11 @@ impl Batches {
         Next::Send(MemberMessage::Batch { term: *term, committed: *committed, before, entries: found })
     }
 
+    /// Notes that the entries which a follower lacks cannot be read from the log: they are removed.
+    pub(super) fn removed(&mut self, to: MemberId) {
+        self.flows.remove(&to);
+    }
+
     /// Makes a batch of entries that were read from the log.
     pub(super) fn fetched(&mut self, to: MemberId, fetch: Fetch, payloads: Vec<Bytes>, now_ms: u64) -> MemberMessage {
         let Fetch { term, committed, before, wanted, .. } = fetch;
@@ -230,6 +235,16 @@ mod tests {
         let message = batches.fetched(B, fetch, vec![Bytes::from_static(b"old"); 2], 0);
         assert_eq!(sent(&Next::Send(message)), Some((1, 2)));
         assert!(matches!(batches.next(B, &call(2, 5), 0), Next::Fetch(_)));
+    }
+
+    #[test]
+    fn follower_that_lacks_removed_entries_gets_others_later() {
+        let mut batches = Batches::default();
+        assert!(matches!(batches.next(B, &call(0, 5), 0), Next::Fetch(_)));
+        batches.removed(B);
+        batches.keep(5, 1, Bytes::from_static(b"new"));
+        // It has got the items meanwhile.
+        assert_eq!(sent(&batches.next(B, &call(4, 5), 0)), Some((5, 5)));
     }
 
     #[test]

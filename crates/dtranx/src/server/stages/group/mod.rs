@@ -4,6 +4,7 @@
 //! - `timers`: durations. `entries`: records of the node become entries. `batches`: which entries
 //!   go to which follower. `answers`: what waits for a round. `translate`: messages as they travel.
 //!   `retention`: how much of the log is kept for followers.
+//!   `transfers`: who lacks entries that are removed.
 //!
 //! The log is written by the stage `wal`, which may wait for a disk; nothing here does, so that a
 //! busy disk is no silence. A leader that steps down ends the engine, which is started again as if
@@ -14,11 +15,13 @@ mod batches;
 mod entries;
 mod retention;
 mod timers;
+mod transfers;
 mod translate;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::Sender;
 
 use bytes::Bytes;
 use noraft::LogEntry;
@@ -35,9 +38,10 @@ use crate::core::group::{self, Command, Config, Event, Found, Group, MemberId, S
 use crate::core::machine::TranxEvent;
 use crate::log::{self, Outline, Position};
 use crate::server::event::{Append, ToClient, ToServer};
-use crate::server::member_event::{Fetch, FromLog, FromMembers, Held, LogWork, ToMember};
+use crate::server::member_event::{Fetch, FromLog, FromMembers, FromTransfer, Held, LogWork, ToMember, Transfer};
 use crate::server::stats::ServerStats;
-use crate::stage::{Outlet, Source, Stage};
+use crate::server::transfer::Whole;
+use crate::stage::{Inlet, Outlet, Source, Stage};
 use crate::wire::MemberMessage;
 
 /// Messages of other members that are handled in one turn.
@@ -61,14 +65,17 @@ pub(in crate::server) struct GroupStage {
     retention: Retention,
     /// Greatest index that was called spare, by this member or by a leader.
     spare: u64,
-    /// Members that lack entries which are removed here. Each is named once in a term.
-    too_far_behind: BTreeSet<u8>,
     /// Term in which this member leads.
     leads: Option<Term>,
     /// The life whose node runs here.
     serving: Option<Term>,
     /// Set when the engine is to be started again.
     stepped_down: Arc<AtomicBool>,
+    /// Followers that lack entries which are removed here. For the one that is given the items: the
+    /// last entry before those that are kept for it.
+    lacking: BTreeMap<u8, Option<u64>>,
+    /// Takes the items of a leader, with which the engine is to be started again.
+    whole: Sender<Whole>,
     commands: Vec<Command>,
 }
 
@@ -78,6 +85,7 @@ pub(in crate::server) struct Sources {
     pub(in crate::server) records: Source<Append>,
     pub(in crate::server) answers: Source<Held>,
     pub(in crate::server) log: Source<FromLog>,
+    pub(in crate::server) transfer: Source<FromTransfer>,
 }
 
 /// Queues to which it hands on.
@@ -87,6 +95,8 @@ pub(in crate::server) struct Outlets {
     pub(in crate::server) to_members: Outlet<ToMember>,
     pub(in crate::server) to_servers: Outlet<ToServer>,
     pub(in crate::server) to_clients: Outlet<ToClient>,
+    /// What does not fit is dropped.
+    pub(in crate::server) transfer: Inlet<Transfer>,
 }
 
 impl Outlets {
@@ -118,8 +128,9 @@ impl GroupStage {
         opened: (&Outline, log::State),
         sources: Sources,
         outlets: Outlets,
-        stepped_down: Arc<AtomicBool>,
+        over: (Arc<AtomicBool>, Sender<Whole>),
     ) -> Self {
+        let (stepped_down, whole) = over;
         let (outline, state) = opened;
         let state = State { term: state.term, vote: state.vote.map(MemberId), committed: outline.committed };
         let entries = translate::entries(outline);
@@ -137,10 +148,11 @@ impl GroupStage {
             answers: Answers::default(),
             retention: Retention::default(),
             spare: 0,
-            too_far_behind: BTreeSet::new(),
             leads: None,
             serving: None,
             stepped_down,
+            lacking: BTreeMap::new(),
+            whole,
             commands: Vec::new(),
         }
     }
@@ -175,10 +187,10 @@ impl GroupStage {
         if leads != self.leads {
             self.leads = leads;
             self.batches.clear();
-            self.too_far_behind.clear();
             let (own, members) = (self.me, self.members.iter());
             let others = members.filter(|(_, member)| **member != own).map(|(id, _)| *id);
             self.retention.begin(others, now_ms);
+            self.give_nothing();
             self.stats.note_leader(None);
         }
         let mut commands = std::mem::take(&mut self.commands);
@@ -224,19 +236,13 @@ impl GroupStage {
                 None => {}
             },
             Command::Transfer { to } => {
-                let to = self.members.get(&to).copied().unwrap_or_default();
-                self.note_too_far_behind(to);
+                if let Some(member) = self.members.get(&to).copied() {
+                    self.give(member);
+                }
             }
             Command::Stop(damage) => return Err(stopped(damage)),
         }
         Ok(())
-    }
-
-    /// Notes that a member lacks entries which are removed here.
-    fn note_too_far_behind(&mut self, member: u8) {
-        if self.too_far_behind.insert(member) {
-            eprintln!("dtranx: member {member} lacks entries that are removed here; it cannot be given the items yet");
-        }
     }
 
     /// Entries up to this one are spare, here and on the followers, who may not hear of it.
@@ -315,10 +321,14 @@ impl GroupStage {
             // The group's stores are not known yet.
             return Ok(());
         };
+        let Some(message) = self.hear_of_items(from, message) else { return Ok(()) };
         let batch_term = if let MemberMessage::Batch { term, .. } = &message { Some(*term) } else { None };
+        let acknowledges = matches!(message, MemberMessage::Acknowledge { .. });
         if let MemberMessage::Acknowledge { last, is_full, .. } = &message {
             self.batches.acknowledged(from_id, last.index, now_ms);
-            self.retention.acknowledged(from_id, now_ms);
+            if !self.lacking.contains_key(&from) {
+                self.retention.acknowledged(from_id, now_ms);
+            }
             if *is_full {
                 self.stats.note_full_member(now_ms);
             }
@@ -332,6 +342,9 @@ impl GroupStage {
         }
         let Some((message, payloads)) = translate::understand(from_id, message) else { return Ok(()) };
         self.on(Event::Receive { from: from_id, message }, Staged::Batch(payloads), now_ms)?;
+        if acknowledges {
+            self.note_reached(from, from_id, now_ms);
+        }
         let follows = |machine: &Group| machine.leads().is_none() && Some(machine.term().get()) == batch_term;
         if self.machine.as_ref().is_some_and(follows) {
             self.stats.note_leader(Some(from));
@@ -356,7 +369,12 @@ impl GroupStage {
                 let message = self.batches.fetched(to, fetch, payloads, now_ms);
                 self.outlets.to_members.send(ToMember { to: number, message });
             }
-            FromLog::Removed { to } => self.note_too_far_behind(to),
+            FromLog::Removed { to } => {
+                if let Some((id, _)) = self.members.iter().find(|(_, member)| **member == to) {
+                    self.batches.removed(*id);
+                }
+                self.give(to);
+            }
         }
         Ok(())
     }
@@ -387,6 +405,11 @@ impl Stage for GroupStage {
         handled += self.sources.log.take(BATCH, &mut of_log);
         for event in of_log {
             self.hear_of_log(event, now_ms)?;
+        }
+        let mut of_transfer = Vec::new();
+        handled += self.sources.transfer.take(BATCH, &mut of_transfer);
+        for event in of_transfer {
+            self.hear_of_transfer(event)?;
         }
         let mut heard = Vec::new();
         handled += self.sources.members.take(HEARD, &mut heard);
@@ -420,7 +443,8 @@ impl Stage for GroupStage {
     fn has_work(&self) -> bool {
         let has_records = self.entries.admits() && !self.sources.records.is_empty();
         let is_asked = !self.sources.members.is_empty() || !self.sources.answers.is_empty();
-        has_records || is_asked || !self.sources.log.is_empty() || !self.outlets.are_clear()
+        let is_told = !self.sources.log.is_empty() || !self.sources.transfer.is_empty();
+        has_records || is_asked || is_told || !self.outlets.are_clear()
     }
 
     fn deadline_ms(&self) -> Option<u64> {

@@ -33,6 +33,11 @@ impl Retention {
         self.acknowledged_ms.insert(by, now_ms);
     }
 
+    /// A member lacks entries that are gone, and is not waited for until it is heard of again.
+    pub(super) fn forget(&mut self, member: MemberId) {
+        self.acknowledged_ms.remove(&member);
+    }
+
     /// Entries up to this index are spare: no member that is waited for lacks them. A member is
     /// waited for while it acknowledges, and while the log takes less than half of its room.
     pub(super) fn spare(&mut self, machine: &Group, room: Room, now_ms: u64) -> u64 {
@@ -81,6 +86,15 @@ mod tests {
         let mut retention = one_away();
         retention.acknowledged(MemberId(2), AWAY_MS);
         assert_eq!(retention.least(counted, MUCH, AWAY_MS), 30);
+    }
+
+    #[test]
+    fn member_that_lacks_removed_entries_is_not_waited_for() {
+        let mut retention = one_away();
+        retention.forget(MemberId(2));
+        assert_eq!(retention.least(counted, LITTLE, AWAY_MS), 70);
+        retention.acknowledged(MemberId(2), AWAY_MS);
+        assert_eq!(retention.least(counted, LITTLE, AWAY_MS), 30);
     }
 
     #[test]

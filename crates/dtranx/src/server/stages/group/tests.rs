@@ -3,6 +3,8 @@
 
 mod items;
 
+mod transfers;
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,11 +24,13 @@ use crate::core::{
 use crate::log::{LogOptions, Medium, Memory, SegmentNumber, TranxLog};
 use crate::server::event::{Append, Garbage, ToClient};
 use crate::server::findings::Findings;
-use crate::server::member_event::{Begun, FromMembers, Held, ToMember};
+use crate::server::member_event::{Begun, FromMembers, FromTransfer, Held, ToMember, Transfer};
 use crate::server::stages::follow::FollowStage;
 use crate::server::stages::gc::GcStage;
 use crate::server::stages::member_wal::{self, MemberWalStage};
+use crate::server::stages::pin::Pin;
 use crate::server::stats::ServerStats;
+use crate::server::transfer::Whole;
 use crate::stage::{Counters, Inlet, Outlet, Signal, Source, Stage, queue};
 use crate::storage::{ScanLimit, Storage};
 use crate::wire::{MemberMessage, Reply, Response};
@@ -85,6 +89,9 @@ struct Member {
     logged: Source<TranxEvent>,
     to_clients: Source<ToClient>,
     begun: Receiver<Begun>,
+    transfer: Source<Transfer>,
+    of_transfer: Inlet<FromTransfer>,
+    given: Receiver<Whole>,
     stepped_down: Arc<AtomicBool>,
     /// True once its node has begun.
     serves: bool,
@@ -111,17 +118,26 @@ impl Member {
         let ((tranx, logged), (to_members, for_members)) = (of(1000), of(1000));
         let ((to_clients, for_clients), (tell, begun)) = (of(1000), channel());
         let (marks, garbage) = of(1000);
+        let ((transfer, for_transfer), (of_transfer, from_transfer), (whole, given)) = (of(1000), of(1000), channel());
         let stepped_down = Arc::new(AtomicBool::new(false));
-        let sources = Sources { members: from_members, records: from_records, answers: from_answers, log: from_log };
+        let sources = Sources {
+            members: from_members,
+            records: from_records,
+            answers: from_answers,
+            log: from_log,
+            transfer: from_transfer,
+        };
         let outlets = Outlets {
             log: log_work.outlet(),
             tranx: tranx.outlet(),
             to_members: to_members.outlet(),
             to_servers: outlet(),
             to_clients: to_clients.outlet(),
+            transfer,
         };
         let number = at as u8 + 1;
-        let group = GroupStage::new(number, stats.clone(), (&outline, state), sources, outlets, stepped_down.clone());
+        let over = (stepped_down.clone(), whole);
+        let group = GroupStage::new(number, stats.clone(), (&outline, state), sources, outlets, over);
         let wal_outlets =
             member_wal::Outlets { group: log_events.outlet(), follow: follow.outlet(), gc: marks.outlet() };
         let stores = (1..=3).map(|member| (member, StoreId([member; 16]))).collect();
@@ -136,6 +152,7 @@ impl Member {
                 storage: storage.clone(),
                 history: Arc::default(),
                 collector: opened.collector,
+                pin: Pin::default(),
                 stats,
                 source: garbage,
                 batch: Vec::new(),
@@ -151,6 +168,9 @@ impl Member {
             logged,
             to_clients: for_clients,
             begun,
+            transfer: for_transfer,
+            of_transfer,
+            given,
             stepped_down,
             serves: false,
             last_ticket: 0,
@@ -490,7 +510,7 @@ fn member_that_is_away_is_not_waited_for_when_the_log_needs_its_room() {
     segments_go(&mut world, &present);
     world.cut.clear();
     world.fill_a_segment(leader, &mut last);
-    let is_named = |world: &World, by: usize| world.members[by].group.too_far_behind.contains(&(away as u8 + 1));
+    let is_named = |world: &World, by: usize| world.members[by].group.lacking.contains_key(&(away as u8 + 1));
     world.until("name of who is too far behind", |world| is_named(world, leader).then_some(()));
     world.turns(2_000);
     assert!(world.is_leading(leader), "it goes on without");

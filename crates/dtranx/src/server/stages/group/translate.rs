@@ -11,7 +11,7 @@ use crate::log;
 use crate::wire::MemberMessage;
 
 /// Greatest term and index that a batch may have; the machine believes no greater ones.
-const GREATEST: u64 = 1 << 62;
+pub(super) const GREATEST: u64 = 1 << 62;
 
 /// Payloads of the entries in a batch, by index, with their terms.
 pub(super) type Payloads = BTreeMap<u64, (u64, Bytes)>;
@@ -86,6 +86,8 @@ pub(super) fn understand(from: MemberId, message: MemberMessage) -> Option<(Mess
         MemberMessage::Would { term, asked, is_granted } => {
             Message::Would { term: Term::new(term), asked: Term::new(asked), grants: is_granted }
         }
+        // The machine knows nothing of items.
+        MemberMessage::Piece(_) | MemberMessage::Taken { .. } => return None,
     };
     Some((message, payloads))
 }
@@ -103,7 +105,7 @@ pub(super) fn entries(outline: &log::Outline) -> Entries {
     entries
 }
 
-fn place(position: log::Position) -> Position {
+pub(super) fn place(position: log::Position) -> Position {
     Position { term: Term::new(position.term), index: Index::new(position.index) }
 }
 

@@ -1,0 +1,71 @@
+//! The log and the items of a server, opened as its configuration and its identity say.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use super::descriptors;
+use super::identity::Identity;
+use super::{LogMedium, ServerConfig, ServerError, StorageKind};
+use crate::log::{Disk, LogOptions, Medium, Memory, PersistentMemory};
+use crate::storage::{InMemory, Lsm, LsmOptions, Storage};
+
+/// Opens the medium of the log, and reads the identity by `read` while the log's folder is locked.
+pub(in crate::server) fn open(
+    config: &ServerConfig,
+    read: impl FnOnce(&ServerConfig) -> Result<Identity, ServerError>,
+) -> Result<(Arc<dyn Medium>, Identity), ServerError> {
+    let folder = &config.log_folder;
+    Ok(match config.medium {
+        LogMedium::Disk => {
+            let (disk, identity) = (Disk::open(folder)?, read(config)?);
+            let disk = match identity.folders().log_name() {
+                Some(name) => disk.within(&name)?,
+                None => disk,
+            };
+            (Arc::new(disk), identity)
+        }
+        LogMedium::PersistentMemory => {
+            let (memory, identity) = (PersistentMemory::open(folder)?, read(config)?);
+            let memory = match identity.folders().log_name() {
+                Some(name) => memory.within(&name)?,
+                None => memory,
+            };
+            (Arc::new(memory), identity)
+        }
+        LogMedium::Memory => (Arc::new(Memory::new()), read(config)?),
+    })
+}
+
+/// The folder of a log that is made anew on the configured medium. The one in use is locked
+/// already.
+pub(in crate::server) fn new_log(config: &ServerConfig, folder: &Path) -> Result<Arc<dyn Medium>, ServerError> {
+    Ok(match config.medium {
+        LogMedium::Disk => Arc::new(Disk::open(folder)?),
+        LogMedium::PersistentMemory => Arc::new(PersistentMemory::open(folder)?),
+        LogMedium::Memory => Arc::new(Memory::new()),
+    })
+}
+
+pub(in crate::server) fn log_options(config: &ServerConfig, identity: &Identity) -> LogOptions {
+    LogOptions {
+        server: config.server.0,
+        store: identity.store,
+        segment_bytes: config.segment_bytes,
+        must_exist: identity.is_in_use() && config.medium != LogMedium::Memory,
+        is_member: config.member.is_some(),
+    }
+}
+
+pub(in crate::server) fn storage(config: &ServerConfig, identity: &Identity) -> Result<Arc<dyn Storage>, ServerError> {
+    Ok(match config.storage {
+        StorageKind::Disk => Arc::new(lsm(config, identity, identity.is_in_use())?),
+        StorageKind::Memory => Arc::new(InMemory::new()),
+    })
+}
+
+pub(in crate::server) fn lsm(config: &ServerConfig, identity: &Identity, must_exist: bool) -> Result<Lsm, ServerError> {
+    let store = identity.store;
+    let (item_cache_bytes, open_files) = (config.item_cache_bytes, descriptors::storage_files(descriptors::limit()));
+    let options = LsmOptions { item_cache_bytes, open_files, store, must_exist, ..LsmOptions::default() };
+    Ok(Lsm::open(&identity.folders().items(config), config.server, options)?)
+}
