@@ -100,7 +100,8 @@ fn read(
         if let Some((number, at)) = cursor.behind {
             if source.as_ref().is_none_or(|source| source.number != number) {
                 let extent = segments.iter().find(|extent| extent.number == number);
-                source = extent.map(|extent| Source::open(log, number, extent.used_bytes)).transpose()?;
+                // It may be on its way out: then what is wanted is in a later one.
+                source = extent.and_then(|extent| Source::open(log, number, extent.used_bytes).ok());
             }
             next = source.as_ref().map(|source| source.find(at, entry)).transpose()?.flatten();
         }

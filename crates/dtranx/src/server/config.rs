@@ -150,6 +150,8 @@ const MIN_SEGMENT_MIB: u64 = 16;
 const MAX_SEGMENT_MIB: u64 = 1024;
 /// One in use, one made ahead, and two that wait for their collection.
 const MIN_LOG_SEGMENTS: u64 = 4;
+/// In a group, beside these: some that are kept for members.
+const MIN_LOG_SEGMENTS_OF_MEMBERS: u64 = 8;
 /// As long as a transaction may hold locks while it waits for others.
 const MAX_LOCK_PATIENCE_MS: u64 = 1000;
 /// Half of the time for which a coordinator waits for votes: a request that waits for kept locks
@@ -422,9 +424,10 @@ impl ServerConfig {
         if !(MIN_SEGMENT_MIB..=MAX_SEGMENT_MIB).contains(&segment_mib) {
             return field("limits.segment_mib", format!("{segment_mib}: {MIN_SEGMENT_MIB} to {MAX_SEGMENT_MIB}"));
         }
-        if self.log_limit_bytes / MIN_LOG_SEGMENTS < self.segment_bytes {
-            let (log_mib, least_mib) = (self.log_limit_bytes >> 20, MIN_LOG_SEGMENTS * segment_mib);
-            return field("limits.log_mib", format!("{log_mib}: at least {MIN_LOG_SEGMENTS} segments, {least_mib}"));
+        let least = if self.member.is_some() { MIN_LOG_SEGMENTS_OF_MEMBERS } else { MIN_LOG_SEGMENTS };
+        if self.log_limit_bytes / least < self.segment_bytes {
+            let (log_mib, least_mib) = (self.log_limit_bytes >> 20, least * segment_mib);
+            return field("limits.log_mib", format!("{log_mib}: at least {least} segments, {least_mib}"));
         }
         if !(1..=MAX_INTERVAL_MS).contains(&self.gc_interval_ms) {
             return field("limits.gc_interval_ms", format!("{}: 1 to {MAX_INTERVAL_MS}", self.gc_interval_ms));

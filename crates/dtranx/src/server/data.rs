@@ -1,5 +1,6 @@
 //! The log and the items of a server, opened as its configuration and its identity say.
 
+use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -34,6 +35,19 @@ pub(in crate::server) fn open(
         }
         LogMedium::Memory => (Arc::new(Memory::new()), read(config)?),
     })
+}
+
+/// Opening a medium makes its folder; a folder that is missing has to stay so.
+pub(in crate::server) fn must_be_there(log_folder: &Path) -> Result<(), ServerError> {
+    let action = || {
+        let folder = log_folder.display();
+        format!("find the log's folder {folder} (is the log elsewhere, as its configuration says? then link it there)")
+    };
+    match fs::metadata(log_folder) {
+        Ok(found) if found.is_dir() => Ok(()),
+        Ok(_) => Err(ServerError::Io { action: action(), source: std::io::ErrorKind::NotADirectory.into() }),
+        Err(source) => Err(ServerError::Io { action: action(), source }),
+    }
 }
 
 /// The folder of a log that is made anew on the configured medium. The one in use is locked

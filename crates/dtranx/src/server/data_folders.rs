@@ -12,7 +12,10 @@ use std::io::{ErrorKind, Result};
 use std::path::{Path, PathBuf};
 
 use super::ServerConfig;
+use crate::folders;
 
+/// Name of the file that says which folders count.
+pub(super) const IDENTITY: &str = "identity.toml";
 const ITEMS: &str = "items";
 const LOG: &str = "log";
 
@@ -82,6 +85,10 @@ impl DataFolders {
     /// Removes all of a store that is not in these folders: what is left of a transfer that was
     /// interrupted, or the folders whose place it has taken.
     pub(crate) fn remove_others(self, config: &ServerConfig) -> Result<()> {
+        if self.number > 1 {
+            // `identity.toml` says so for good: a crash may have come right behind its renaming.
+            folders::sync_above(&config.folder.join(IDENTITY))?;
+        }
         let is_other = |name: &str, prefix| number(name, prefix).is_some_and(|number| number != self.number);
         for name in names(&config.folder)?.iter().filter(|name| is_other(name, ITEMS)) {
             fs::remove_dir_all(config.folder.join(name))?;

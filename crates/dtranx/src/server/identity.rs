@@ -27,7 +27,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::data_folders::{DataFolders, is_of_a_log};
+use super::data_folders::{DataFolders, IDENTITY, is_of_a_log};
 use super::{ServerConfig, ServerError, StorageKind};
 use crate::cluster::{Cluster, PeerId};
 use crate::core::{Partition, ServerId, StoreId};
@@ -35,8 +35,6 @@ use crate::damage::Damage;
 use crate::files::Files;
 use crate::folders;
 
-/// Name of the file.
-const NAME: &str = "identity.toml";
 const FORMAT: u16 = 1;
 /// Limit of the length of a file that may be damaged, in bytes; one has some hundred, and some for
 /// each server.
@@ -138,7 +136,7 @@ impl Identity {
         }
         let failed = |source| ServerError::Io { action: format!("create {}", config.folder.display()), source };
         folders::make(&config.folder).map_err(failed)?;
-        let path = config.folder.join(NAME);
+        let path = config.folder.join(IDENTITY);
         match fs::read_to_string(&path) {
             Ok(text) => Self::read(config, path, &text),
             Err(error) if error.kind() == ErrorKind::NotFound => {
@@ -160,7 +158,7 @@ impl Identity {
     /// # Errors
     /// As for [`Identity::open`]; it is missing.
     pub(crate) fn existing(config: &ServerConfig) -> Result<Self, ServerError> {
-        let path = config.folder.join(NAME);
+        let path = config.folder.join(IDENTITY);
         let text = fs::read_to_string(&path).map_err(|error| match error.kind() {
             ErrorKind::InvalidData => refused(&path, "it is damaged: it is no text"),
             _ => refused(&path, format!("it cannot be read: {error}")),
@@ -173,7 +171,7 @@ impl Identity {
     /// # Errors
     /// They are the data of something else than the configuration says.
     pub(crate) fn look(config: &ServerConfig) -> Result<Looked, ServerError> {
-        let path = config.folder.join(NAME);
+        let path = config.folder.join(IDENTITY);
         let damaged = |what: String| Ok(Looked::Damaged(Damage::of(path.display(), what)));
         let text = match Files::new(&config.folder).read(&path, LIMIT_BYTES).map(String::from_utf8) {
             Ok(Ok(text)) => text,

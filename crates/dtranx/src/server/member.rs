@@ -197,13 +197,15 @@ impl MemberEngine {
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => thread::sleep(LOOK),
             }
+            // A stage that says one of the next two fails behind it.
+            let failure = self.failure();
             if self.stepped_down.load(Ordering::Acquire) {
                 return Over::SteppedDown;
             }
             if let Ok(whole) = self.given.try_recv() {
                 return Over::Given(whole);
             }
-            if let Some(error) = self.failure() {
+            if let Some(error) = failure {
                 return Over::Failed(error.into());
             }
         }

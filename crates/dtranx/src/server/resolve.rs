@@ -4,13 +4,12 @@
 //! transactions in doubt write.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use thiserror::Error;
 
-use super::data::{self, lsm};
+use super::data::{self, lsm, must_be_there};
 use super::identity::Identity;
 use super::inspect::{existing, inspect, must_keep};
 use super::{ConfigError, LogMedium, ServerConfig, ServerError};
@@ -318,19 +317,6 @@ fn check_named(
         }
     }
     Ok(())
-}
-
-/// Opening a medium makes its folder; a folder that is missing has to stay so.
-fn must_be_there(log_folder: &Path) -> Result<(), ServerError> {
-    let action = || {
-        let folder = log_folder.display();
-        format!("find the log's folder {folder} (is the log elsewhere, as its configuration says? then link it there)")
-    };
-    match fs::metadata(log_folder) {
-        Ok(found) if found.is_dir() => Ok(()),
-        Ok(_) => Err(ServerError::Io { action: action(), source: std::io::ErrorKind::NotADirectory.into() }),
-        Err(source) => Err(ServerError::Io { action: action(), source }),
-    }
 }
 
 /// A reader that ignores the records, because the log was read before.

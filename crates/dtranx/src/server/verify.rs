@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::data::{lsm, open};
+use super::data::{lsm, must_be_there, open};
 use super::identity::Identity;
 use super::inspect::{Inspected, existing, inspect, must_keep};
 use super::{ServerConfig, ServerError};
@@ -37,6 +37,7 @@ const STEP: ScanLimit = ScanLimit { items: 1_000, bytes: 4 << 20 };
 pub fn verify(config: &ServerConfig) -> Result<Verified, ServerError> {
     config.validate()?;
     must_keep(config, "to be verified")?;
+    must_be_there(&config.log_folder)?;
     let (medium, identity) = open(config, Identity::existing)?;
     let medium = Arc::new(ReadOnly::new(medium));
     let options = LogOptions { is_member: true, ..existing(config, identity.store) };

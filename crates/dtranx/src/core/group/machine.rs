@@ -151,9 +151,15 @@ impl Group {
     }
 
     /// Returns true if this member needs a leader's items instead of entries up to this one, which
-    /// it does not have.
+    /// it does not have. What the crate has given up may be in the log still: it was not committed
+    /// then, and is acknowledged to nobody in this term.
     pub(crate) fn lacks(&self, before: Position) -> bool {
-        self.lead.is_none() && self.committed < before.index && !self.own.entries().contains(before)
+        self.lead.is_none() && self.committed < before.index && !self.raft.entries().contains(before)
+    }
+
+    /// Place before the first entry of the own log, as it was found.
+    pub(crate) fn beginning(&self) -> Index {
+        self.own.beginning()
     }
 
     /// Last entry that is written and not void.

@@ -1,6 +1,6 @@
 //! Entries of a member's log that is open, read again for another member.
 
-use dtranx::log::{Cursor, Fetched, Memory, Position, SegmentNumber, TranxLog};
+use dtranx::log::{Cursor, Fetched, Medium, Memory, Position, SegmentNumber, TranxLog};
 
 use crate::log::member::{self, at, records};
 use crate::log::segment_file;
@@ -105,4 +105,17 @@ fn entries_that_were_removed_are_called_so_and_the_rest_is_read() {
         assert_eq!(payloads(read(&opened.log, &mut cursor, from)), [records(*entry, 500)], "{entry}");
     }
     assert_eq!(read(&opened.log, &mut cursor, removed - 1), Fetched::Removed);
+}
+
+/// The file goes before the log's list of segments is shorter.
+#[test]
+fn segment_that_is_on_its_way_out_does_not_keep_others_from_being_read() {
+    let medium = Memory::new();
+    let entries: Vec<_> = (1..=20).map(|index| at(index, 1)).collect();
+    let log = with(&medium, &entries);
+    let mut cursor = Cursor::default();
+    let mut read = |from: usize| payloads(log.fetch(&mut cursor, entries[from..].to_vec(), 0).unwrap());
+    assert_eq!(read(0), [records(entries[0], 500)]);
+    medium.remove(&segment_file(1)).unwrap();
+    assert_eq!(read(19), [records(entries[19], 500)]);
 }

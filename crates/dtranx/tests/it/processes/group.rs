@@ -125,7 +125,7 @@ fn put(client: &Client, key: &str, value: Option<&[u8]>) {
 /// while it is given the items.
 fn keep_away_for_too_long(medium: &str, kills: usize) {
     let _limit = Limit::of(500, "items");
-    let mut trio = Trio::group_with(medium, "log_mib = 64\n");
+    let mut trio = Trio::group_with(medium, "log_mib = 128\n");
     let client = trio.client(60_000);
     let mut expected: BTreeMap<String, Option<Vec<u8>>> = BTreeMap::new();
     let mut write = |key: String, value: Option<Vec<u8>>| {

@@ -34,7 +34,7 @@ impl GroupStage {
     pub(super) fn note_reached(&mut self, member: u8, id: MemberId, now_ms: u64) {
         let (Some(machine), Some(from)) = (&self.machine, self.lacking.get(&member)) else { return };
         let index = machine.counted(id).get();
-        let has_all = from.is_some_and(|from| index >= from.max(self.spare));
+        let has_all = index >= from.unwrap_or(machine.beginning().get()).max(self.spare);
         if has_all {
             self.lacking.remove(&member);
             self.retention.acknowledged(id, now_ms);
@@ -69,8 +69,8 @@ impl GroupStage {
     pub(super) fn hear_of_transfer(&mut self, event: FromTransfer) -> Result<(), String> {
         match event {
             FromTransfer::Begun { member, from } => {
-                if let Some(kept_from) = self.lacking.get_mut(&member) {
-                    *kept_from = Some(from);
+                if self.leads.is_some() {
+                    self.lacking.insert(member, Some(from));
                 }
             }
             FromTransfer::Over { member } => {

@@ -5,7 +5,8 @@ use crate::core::Key;
 use crate::log::Beginning;
 use crate::server::transfer::TransferName;
 
-/// Time after which a piece that is not acknowledged is sent again, in milliseconds.
+/// Time after which a piece that is not acknowledged is sent again for the first time, in
+/// milliseconds. It doubles each time: a slow link must not carry one piece again and again.
 pub(super) const AGAIN_MS: u64 = 2_000;
 /// Time without progress after which a transfer ends, and with it the pin of the log, in
 /// milliseconds.
@@ -31,6 +32,8 @@ struct Current {
     /// The last entry that the member has acknowledged since.
     reached: u64,
     sent_ms: u64,
+    /// Time after which the piece is sent again.
+    again_ms: u64,
     /// Time of the last progress.
     moved_ms: u64,
 }
@@ -65,7 +68,8 @@ impl Giving {
         }
         self.pins += 1;
         let (pin, from, after, reached) = (self.pins, None, None, 0);
-        self.current = Some(Current { member, term, pin, from, after, reached, sent_ms: now_ms, moved_ms: now_ms });
+        let (sent_ms, again_ms, moved_ms) = (now_ms, AGAIN_MS, now_ms);
+        self.current = Some(Current { member, term, pin, from, after, reached, sent_ms, again_ms, moved_ms });
         Step::Pin(pin)
     }
 
@@ -88,6 +92,7 @@ impl Giving {
             return Step::Nothing;
         }
         (current.after, current.sent_ms, current.moved_ms) = (through, now_ms, now_ms);
+        current.again_ms = AGAIN_MS;
         Step::Send
     }
 
@@ -114,9 +119,9 @@ impl Giving {
         if let Some(current) = self.current.take_if(is_over) {
             return Step::Release(current.member);
         }
-        let is_due = |current: &&mut Current| current.waits() && now_ms >= current.sent_ms + AGAIN_MS;
+        let is_due = |current: &&mut Current| current.waits() && now_ms >= current.sent_ms + current.again_ms;
         let Some(current) = self.current.as_mut().filter(is_due) else { return Step::Nothing };
-        current.sent_ms = now_ms;
+        (current.sent_ms, current.again_ms) = (now_ms, current.again_ms * 2);
         Step::Send
     }
 
@@ -130,7 +135,7 @@ impl Giving {
     /// Time of the next look at the clock.
     pub(super) fn next_ms(&self) -> Option<u64> {
         let current = self.current.as_ref()?;
-        let again_ms = current.waits().then_some(current.sent_ms + AGAIN_MS);
+        let again_ms = current.waits().then_some(current.sent_ms + current.again_ms);
         again_ms.into_iter().chain([current.moved_ms + IDLE_MS]).min()
     }
 }
@@ -188,6 +193,8 @@ mod tests {
         let mut giving = begun();
         assert_eq!(giving.tick(true, AGAIN_MS - 1), Step::Nothing);
         assert_eq!((giving.tick(true, AGAIN_MS), giving.tick(true, AGAIN_MS)), (Step::Send, Step::Nothing));
+        // Another two seconds might be too short for it.
+        assert_eq!((giving.tick(true, 3 * AGAIN_MS - 1), giving.tick(true, 3 * AGAIN_MS)), (Step::Nothing, Step::Send));
         assert_eq!(giving.taken(2, NAME, key("a"), IDLE_MS - 1), Step::Send);
         assert_eq!(giving.tick(true, IDLE_MS), Step::Nothing, "there was progress");
         assert_eq!(giving.tick(true, 2 * IDLE_MS - 1), Step::Release(2));

@@ -97,13 +97,21 @@ fn leader_gives_to_who_lacks_entries_until_it_has_them_or_another_leads() {
         };
         events(&world.members[leader]).into_iter().map(all).collect()
     };
-    let told = reached(&world);
-    assert!(!told.is_empty() && told.iter().all(|has_all| !has_all), "it is not known from where on the log is kept");
-    let begun = FromTransfer::Begun { member: number, from: 1 };
-    world.members[leader].of_transfer.offer(begun).map_err(drop).unwrap();
+    assert_eq!(reached(&world), [true], "it has all that may go, and is no longer asked after");
+    let begin = |world: &World, from| {
+        let begun = FromTransfer::Begun { member: number, from };
+        world.members[leader].of_transfer.offer(begun).map_err(drop).unwrap();
+    };
+    // Whatever was believed of it before.
+    begin(&world, 100);
     world.members[leader].append(2);
     world.turns(200);
-    assert_eq!(reached(&world).iter().filter(|has_all| **has_all).count(), 1, "then it is no longer asked after");
+    let told = reached(&world);
+    assert!(!told.is_empty() && told.iter().all(|has_all| !has_all), "the log is kept from there on");
+    begin(&world, 1);
+    world.members[leader].append(3);
+    world.turns(200);
+    assert_eq!(reached(&world).iter().filter(|has_all| **has_all).count(), 1);
     world.turns(200);
     assert!(reached(&world).is_empty());
     world.members[leader].group.give(number);
