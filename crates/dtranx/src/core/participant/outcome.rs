@@ -59,8 +59,12 @@ impl Participant {
 
     /// Goes on when the record of an outcome is durable.
     pub(crate) fn outcome_logged(&mut self, ctx: &mut Context<'_>, tranx: TranxId) {
-        if let Some(State::Committing { is_logged, .. }) = self.tranxs.get_mut(&tranx) {
+        if let Some(State::Committing { is_logged, epoch, later, .. }) = self.tranxs.get_mut(&tranx) {
             *is_logged = true;
+            let writes = std::mem::take(later);
+            if !writes.is_empty() {
+                ctx.out.commands.push(Command::Apply { tranx, epoch: *epoch, writes });
+            }
         }
         self.finish(ctx, tranx);
     }
@@ -131,7 +135,9 @@ impl Participant {
         }
     }
 
-    /// Step 2 where the transaction is committed: logs the outcome.
+    /// Step 2 where the transaction is committed: logs the outcome. The writes are applied at once,
+    /// unless no durable record reserves their epoch: after a restart this server would be in an
+    /// earlier one, and a snapshot at the end of that one would have them.
     pub(super) fn commit(&mut self, ctx: &mut Context<'_>, tranx: TranxId, epoch: Epoch) {
         let Some(State::Ready { held, doubt }) = self.tranxs.remove(&tranx) else { return };
         self.leave_doubt(ctx, tranx, doubt);
@@ -145,12 +151,15 @@ impl Participant {
 
     pub(super) fn apply(&mut self, ctx: &mut Context<'_>, tranx: TranxId, held: Held, epoch: Epoch, is_logged: bool) {
         let epoch = ctx.epochs.committed(ctx.config, tranx, held.accepted, epoch);
-        let is_applied = held.writes.is_empty();
-        self.tranxs.insert(tranx, State::Committing { goal: held.goal, epoch, is_logged, is_applied });
+        let Held { goal, writes, .. } = held;
+        let is_applied = writes.is_empty();
+        let waits = !is_logged && !ctx.epochs.is_reserved(epoch);
+        let (now, later) = if waits { (Vec::new(), writes) } else { (writes, Vec::new()) };
+        self.tranxs.insert(tranx, State::Committing { goal, epoch, is_logged, is_applied, later });
         if is_applied {
             ctx.epochs.done(tranx, epoch);
-        } else {
-            ctx.out.commands.push(Command::Apply { tranx, epoch, writes: held.writes });
+        } else if !now.is_empty() {
+            ctx.out.commands.push(Command::Apply { tranx, epoch, writes: now });
         }
         if is_applied || ctx.config.has(Flaw::UnlockBeforeApplied) {
             release(ctx, tranx);
@@ -160,7 +169,8 @@ impl Participant {
 
     /// Once a commit is both logged and applied: acknowledges it to the coordinator.
     pub(super) fn finish(&mut self, ctx: &mut Context<'_>, tranx: TranxId) {
-        let Some(State::Committing { goal, epoch, is_logged: true, is_applied: true }) = self.tranxs.get(&tranx) else {
+        let Some(State::Committing { goal, epoch, is_logged: true, is_applied: true, .. }) = self.tranxs.get(&tranx)
+        else {
             return;
         };
         let epoch = *epoch;

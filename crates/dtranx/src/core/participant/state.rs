@@ -18,8 +18,9 @@ pub(super) enum State {
     Logging(Held),
     /// Voted yes; the locks are held.
     Ready { held: Held, doubt: Doubt },
-    /// Committed; the locks are held until it is applied.
-    Committing { goal: Goal, epoch: Epoch, is_logged: bool, is_applied: bool },
+    /// Committed; the locks are held until it is applied. `later` is what must not be applied
+    /// before the record of the outcome is durable.
+    Committing { goal: Goal, epoch: Epoch, is_logged: bool, is_applied: bool, later: Vec<Write> },
     /// The transaction is committed and acknowledged.
     Committed(Epoch),
     /// `Outcome` is not durable; these peers want to know.

@@ -239,3 +239,23 @@ fn complete_transactions_are_forgotten_up_to_the_last_one() {
         assert_eq!(rig.node.status().remembered, 0, "{count}");
     }
 }
+
+/// A restarted server is in the last epoch that is durably reserved: a snapshot at the end of that
+/// one must not find writes of a later one in the items.
+#[test]
+fn commit_of_an_epoch_that_is_not_reserved_is_applied_when_its_record_is_durable() {
+    let is_apply = |command: &Command| matches!(command, Command::Apply { .. });
+    let mut rig = Rig::new(|_| {});
+    let last = rig.node.config().epoch_block;
+    for (number, key, epoch, waits) in [(1, "1w", last + 7, true), (2, "1x", last + 8, false)] {
+        let part = tranx(PEER, number);
+        rig.prepare(part, put(&[key]));
+        rig.flush();
+        let decided = rig.receive(PEER, Message::Decisions(vec![(part, Outcome::Commit(Epoch(epoch)))]));
+        assert_eq!(decided.iter().any(is_apply), !waits, "{decided:?}");
+        let logged = rig.flush();
+        assert_eq!(logged.iter().filter(|command| is_apply(command)).count(), usize::from(waits), "{logged:?}");
+        rig.on(Input::Applied { tranx: part });
+    }
+    assert_eq!(rig.node.tranx.participant.tally().unfinished, 0);
+}
