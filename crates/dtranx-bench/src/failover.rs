@@ -29,7 +29,7 @@ const MEMBERS: u16 = 3;
 const LIMIT: Duration = Duration::from_secs(60);
 /// Time limit of a member's answer to a greeting.
 const GREETING_LIMIT: Duration = Duration::from_secs(2);
-/// Time between two greetings.
+/// Time between two looks at whether a member answers a greeting.
 const POLL: Duration = Duration::from_millis(20);
 /// Time for which a member that was started again follows before the next one is killed: it reads
 /// its log, is called by the others, and gets what it lacks.
@@ -38,9 +38,9 @@ const FOLLOWS: Duration = Duration::from_secs(2);
 /// The member that is killed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lost {
-    /// The one that leads.
+    /// The member that leads the group when it is killed.
     Leader,
-    /// One that does not.
+    /// A member that follows the leader's log.
     Follower,
 }
 

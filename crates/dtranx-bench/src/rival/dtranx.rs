@@ -129,3 +129,20 @@ pub(crate) fn serve(file: &Path) -> Result<(), BenchError> {
         server.wait(Duration::from_secs(3600)).map_err(|error| failed(&error))?;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn members_of_a_group_are_one_server_and_others_are_one_each() {
+        let addresses = [7101, 7102, 7103].map(|port| SocketAddr::from(([127, 0, 0, 1], port)));
+        let group = servers(2, &addresses, true);
+        assert!(group.starts_with("server = 1\nmember = 2\n") && group.matches("id = ").count() == 1, "{group}");
+        let each = servers(2, &addresses, false);
+        assert!(each.starts_with("server = 2\n") && each.matches("id = ").count() == 3, "{each}");
+        for address in addresses {
+            assert!(group.contains(&address.to_string()) && each.contains(&address.to_string()));
+        }
+    }
+}

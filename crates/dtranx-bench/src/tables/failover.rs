@@ -13,7 +13,7 @@ use crate::{
 };
 
 const LOST: [(Lost, &str); 2] = [(Lost::Leader, "the leader"), (Lost::Follower, "a follower")];
-/// Kills in one round.
+/// Number of kills of each kind of member in one round.
 const KILLS: u32 = 3;
 
 pub(super) async fn table(args: &TablesArgs) -> Result<Table, BenchError> {

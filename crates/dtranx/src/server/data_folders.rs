@@ -45,12 +45,12 @@ impl DataFolders {
         found.names().filter(|(_, name)| name == log).map(|_| found)
     }
 
-    /// Folder of the items.
+    /// Path of the folder in which the items are.
     pub(crate) fn items(self, config: &ServerConfig) -> PathBuf {
         config.folder.join(self.items_name())
     }
 
-    /// Folder of the log.
+    /// Path of the folder in which the log's segments are.
     pub(crate) fn log(self, config: &ServerConfig) -> PathBuf {
         self.log_name().map_or_else(|| config.log_folder.clone(), |name| config.log_folder.join(name))
     }

@@ -28,7 +28,7 @@ pub(super) enum Garbage {
     /// No segment is to go until `Release`: the stage `transfer` hears from where on, under this
     /// number.
     Pin { pin: u64 },
-    /// Segments may go again.
+    /// The pin is over: segments of the log may be removed again.
     Release,
 }
 

@@ -53,7 +53,7 @@ pub(crate) struct Identity {
     given_up: BTreeMap<ServerId, StoreId>,
     /// Servers that have confirmed this store as the one that they know, or that know none.
     welcomed_by: BTreeSet<PeerId>,
-    /// The folders that count.
+    /// Folders in which the items and the log of this store are.
     folders: DataFolders,
     /// File in which the identity is kept; `None`: it is not kept.
     file: Option<(PathBuf, Described)>,

@@ -60,7 +60,7 @@ pub(crate) async fn note_database(server: &Server, database: &str) {
 /// ```
 ///
 /// # Errors
-/// Those of the driver.
+/// The server cannot be reached, or refuses to drop the database.
 pub async fn drop_record_database(driver: &mongodb::Client, database: &str) -> mongodb::error::Result<()> {
     driver.database(database).drop().await?;
     let notes = driver.database(HOME).collection::<Document>(DEPLOYMENT);

@@ -21,7 +21,7 @@ pub(super) struct Giving {
 
 struct Current {
     member: u8,
-    /// Term of this leader.
+    /// Term in which this member leads and gives the items.
     term: u64,
     /// Number of the pin of the log.
     pin: u64,
