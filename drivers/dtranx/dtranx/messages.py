@@ -6,7 +6,7 @@ from typing import Annotated
 
 from .codec import U8, U16, U32, U64, choice, counted, fixed
 
-VERSION = 10
+VERSION = 11
 MAX_KEY_BYTES = 4096
 MAX_VALUE_BYTES = 1 << 20
 # Reads, writes, scans and scanned keys of a transaction; keys of one request.
@@ -103,11 +103,12 @@ class OfClient:
 
 @dataclass(frozen=True)
 class OfMember:
-    """A member of a group calls."""
+    """A member of a group calls, whose store takes the place of a lost one if it says so."""
 
     server: Server
     member: Member
     store: Id16
+    replaces: list[Id16]
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::cluster::{Cluster, ClusterError, Server};
-use crate::core::{Key, Partition, ServerId};
+use crate::core::{Key, Partition, ServerId, StoreId};
 use crate::stage::Binding;
 use crate::wire::Secret;
 
@@ -46,6 +46,9 @@ pub struct ServerConfig {
     pub server: ServerId,
     /// Which of the server's members this is, if the server is a group: 1 for the first.
     pub member: Option<u8>,
+    /// Lost stores whose place this member's new one takes, on an empty folder (decision 0081).
+    /// They are not in the file: an operator names them.
+    pub replace: Vec<StoreId>,
     /// Folder of the server's data.
     pub folder: PathBuf,
     /// Folder of the log: in `folder`, unless the configuration names another.
@@ -284,6 +287,7 @@ impl ServerConfig {
             cluster,
             server,
             member: None,
+            replace: Vec::new(),
             folder: folder.to_owned(),
             log_folder: folder.join("log"),
             medium: LogMedium::default(),

@@ -65,14 +65,14 @@ pub(in crate::server) fn log_options(config: &ServerConfig, identity: &Identity)
         server: config.server.0,
         store: identity.store,
         segment_bytes: config.segment_bytes,
-        must_exist: identity.is_in_use() && config.medium != LogMedium::Memory,
+        must_exist: identity.has_data() && config.medium != LogMedium::Memory,
         is_member: config.member.is_some(),
     }
 }
 
 pub(in crate::server) fn storage(config: &ServerConfig, identity: &Identity) -> Result<Arc<dyn Storage>, ServerError> {
     Ok(match config.storage {
-        StorageKind::Disk => Arc::new(lsm(config, identity, identity.is_in_use())?),
+        StorageKind::Disk => Arc::new(lsm(config, identity, identity.has_data())?),
         StorageKind::Memory => Arc::new(InMemory::new()),
     })
 }

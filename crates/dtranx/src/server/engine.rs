@@ -13,7 +13,7 @@ use super::data;
 use super::error::ServerError;
 use super::event::{Append, Garbage, ReadFor, ToClient, ToServer};
 use super::identity::Identity;
-use super::member_event::{FromMembers, Held, ToMember};
+use super::member_event::{FromMembers, Held, Restart, ToMember};
 use super::reads::Reads;
 use super::recover::{Recovered, recover};
 use super::stages::gc::GcStage;
@@ -67,6 +67,8 @@ pub(super) struct Port {
 pub(super) struct MemberPort {
     pub(super) group: Inlet<FromMembers>,
     pub(super) to_members: Source<ToMember>,
+    /// Set when the engine is to be started again.
+    pub(super) restart: Arc<OnceLock<Restart>>,
 }
 
 impl Port {

@@ -3,7 +3,7 @@
 use thiserror::Error;
 
 use super::config::ConfigError;
-use crate::core::ServerId;
+use crate::core::{ServerId, StoreId};
 use crate::log::LogError;
 use crate::stage::StageError;
 use crate::storage::StorageError;
@@ -21,6 +21,14 @@ pub enum ServerError {
         /// The file that says whose the data are.
         file: String,
         /// How the data differ from the configuration, for people.
+        what: String,
+    },
+    /// A store cannot take the place of a lost one.
+    #[error("--replace {lost}: {what}")]
+    Replace {
+        /// Id of the store that was named as lost.
+        lost: StoreId,
+        /// Reason why its place cannot be taken, for people.
         what: String,
     },
     /// The log of the server cannot be opened.

@@ -15,7 +15,9 @@
 //!
 //! The members of a group do the same among themselves. A member is its store: only those that met
 //! while the group was new have votes, and a member with another store is refused (decision 0075,
-//! G10).
+//! G10). An operator may say that an empty one is to take a lost one's place: each of the others
+//! then notes it, and it has no vote before it has all that the lost one can have promised
+//! (decision 0081).
 //!
 //! A member's file also says in which folders its items and its log are, once a leader's items have
 //! taken the place of the first ones (`transfer`).
@@ -30,6 +32,7 @@ use serde::{Deserialize, Serialize};
 use super::data_folders::{DataFolders, IDENTITY, is_of_a_log};
 use super::{ServerConfig, ServerError, StorageKind};
 use crate::cluster::{Cluster, PeerId};
+use crate::core::group::{Index, Position, Promised, Rejoin, Term};
 use crate::core::{Partition, ServerId, StoreId};
 use crate::damage::Damage;
 use crate::files::Files;
@@ -44,13 +47,19 @@ const LIMIT_BYTES: u64 = 64 << 20;
 #[derive(Debug)]
 pub(crate) struct Identity {
     pub(crate) store: StoreId,
-    is_new: bool,
+    state: State,
+    /// Lost stores whose place this one takes, or has taken.
+    replaces: Vec<StoreId>,
+    /// What the lost one can have promised, once all others have said so.
+    promised: Option<Promised>,
     /// This server, or which member of it this is.
     me: PeerId,
     others: Vec<PeerId>,
     known: BTreeMap<PeerId, StoreId>,
     /// Stores that are given up: an operator has decided without them.
     given_up: BTreeMap<ServerId, StoreId>,
+    /// Stores of members whose place others have taken, the latest last.
+    replaced: BTreeMap<PeerId, Vec<StoreId>>,
     /// Servers that have confirmed this store as the one that they know, or that know none.
     welcomed_by: BTreeSet<PeerId>,
     /// Folders in which the items and the log of this store are.
@@ -58,6 +67,21 @@ pub(crate) struct Identity {
     /// File in which the identity is kept; `None`: it is not kept.
     file: Option<(PathBuf, Described)>,
 }
+
+/// Result of meeting the store that another server or member names.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Met {
+    /// It is the one that it had, or the first one.
+    Known,
+    /// It has taken the place of the one that it had, which is refused from now on.
+    Replaced,
+    /// It cannot be that one, for this reason.
+    Refused(String),
+}
+
+/// Number of stores that are remembered as replaced, for each member, and whose place one store
+/// takes. An older one is refused all the same, because another one is known.
+const MAX_REPLACED: usize = 64;
 
 /// Result of a look at the identity of a folder that may be damaged.
 pub(crate) enum Looked {
@@ -103,9 +127,27 @@ struct Stored {
     /// Stores that were lost, by server. Most files have none, and are read by older versions.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     given_up: BTreeMap<String, String>,
+    /// Lost stores whose place this one takes, or has taken.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    replaces: Vec<String>,
+    /// What the lost one can have promised.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    promised: Option<SpelledPromised>,
+    /// Stores whose place others have taken, by member.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    replaced: BTreeMap<String, Vec<String>>,
     /// The folders that count; `None`: the first ones.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     folders: Option<Folders>,
+}
+
+/// Bounds of what a lost store has promised: a term, and the place of an entry.
+#[derive(Clone, Copy, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SpelledPromised {
+    term: u64,
+    last_term: u64,
+    last_index: u64,
 }
 
 /// Names of the folders that count.
@@ -116,10 +158,12 @@ struct Folders {
     log: String,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum State {
     New,
+    /// It takes a lost one's place, and has no vote yet.
+    Rejoining,
     InUse,
 }
 
@@ -131,6 +175,14 @@ impl Identity {
     /// What the folder holds is something else than the configuration says; the file is damaged; it
     /// is missing although there are log or items.
     pub(crate) fn open(config: &ServerConfig) -> Result<Self, ServerError> {
+        let mut identity = Self::found_or_made(config)?;
+        for lost in &config.replace {
+            identity.take_the_place_of(*lost)?;
+        }
+        Ok(identity)
+    }
+
+    fn found_or_made(config: &ServerConfig) -> Result<Self, ServerError> {
         if config.storage == StorageKind::Memory {
             return Ok(Self::made(config, None));
         }
@@ -192,7 +244,10 @@ impl Identity {
         let is_new = !others.is_empty() || file.is_some();
         Self {
             store,
-            is_new,
+            state: if is_new { State::New } else { State::InUse },
+            replaces: Vec::new(),
+            promised: None,
+            replaced: BTreeMap::new(),
             me: me(config),
             others,
             known: BTreeMap::new(),
@@ -223,26 +278,97 @@ impl Identity {
         let given_up = given_up.into_iter().map(|(peer, store)| (peer.server, store)).collect();
         let folders = stored.folders.map_or(Some(DataFolders::FIRST), |of| DataFolders::parse(&of.items, &of.log));
         let folders = folders.ok_or_else(|| refused(&path, "folders: no store has such folders"))?;
-        let (store, is_new) = (id(&stored.store)?, stored.state == State::New);
+        let replaced = stored.replaced.iter().map(|(peer, stores)| {
+            let named =
+                PeerId::parse(peer).ok_or_else(|| refused(&path, format!("replaced: {peer:?} is no server")))?;
+            Ok((named, stores.iter().map(|store| id(store)).collect::<Result<Vec<_>, ServerError>>()?))
+        });
+        let replaced = replaced.collect::<Result<BTreeMap<_, _>, ServerError>>()?;
+        let (store, state) = (id(&stored.store)?, stored.state);
+        let replaces = stored.replaces.iter().map(|store| id(store)).collect::<Result<Vec<_>, ServerError>>()?;
+        let promised = stored.promised.map(Promised::from);
         let (me, others, file) = (me(config), others(config), Some((path, described)));
-        Ok(Self { store, is_new, me, others, known, given_up, welcomed_by: BTreeSet::new(), folders, file })
+        let welcomed_by = BTreeSet::new();
+        Ok(Self { store, state, replaces, promised, me, others, known, given_up, replaced, welcomed_by, folders, file })
     }
 
-    /// Returns true if log and items must be there.
+    /// Takes the place of a store that is lost: without a vote at first if this one is new. One
+    /// that has a vote only says so from now on, to those that have not met a store in between.
+    fn take_the_place_of(&mut self, lost: StoreId) -> Result<(), ServerError> {
+        let refused = |what: String| Err(ServerError::Replace { lost, what });
+        if self.me.member.is_none() {
+            return refused(format!("server {} is no group: what its store had is lost with it", self.me));
+        }
+        if lost == self.store || self.known.values().any(|store| *store == lost) {
+            return refused("that store is in use by a member of this cluster".to_owned());
+        }
+        if self.replaces.contains(&lost) {
+            return Ok(());
+        }
+        if self.replaces.len() >= MAX_REPLACED {
+            return refused(format!("this store takes the place of {MAX_REPLACED} others already"));
+        }
+        self.replaces.push(lost);
+        if self.state == State::New {
+            self.state = State::Rejoining;
+        }
+        self.write()
+    }
+
+    /// The lost stores whose place this one takes, or has taken.
+    pub(crate) fn replaces(&self) -> &[StoreId] {
+        &self.replaces
+    }
+
+    /// State of this store if it takes a lost one's place, and has no vote yet.
+    pub(crate) fn rejoins(&self) -> Option<Rejoin> {
+        (self.state == State::Rejoining).then(|| self.promised.map_or(Rejoin::Asking, Rejoin::Following))
+    }
+
+    /// Notes what the lost store can have promised.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub(crate) fn follow(&mut self, promised: Promised) -> Result<(), ServerError> {
+        self.promised = Some(promised);
+        self.write()
+    }
+
+    /// Notes that this store has all that the one can have promised whose place it has taken.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub(crate) fn rejoined(&mut self) -> Result<(), ServerError> {
+        (self.state, self.promised) = (State::InUse, None);
+        self.write()
+    }
+
+    /// Returns true if this store is one that counts.
     pub(crate) fn is_in_use(&self) -> bool {
-        !self.is_new
+        self.state == State::InUse
+    }
+
+    /// Returns true if log and items must be there: the store may have acknowledged something.
+    pub(crate) fn has_data(&self) -> bool {
+        self.is_in_use() || self.promised.is_some()
     }
 
     /// The servers and members that have not welcomed a new store, if it waits for any.
     pub(crate) fn waits_for(&self) -> Vec<PeerId> {
-        let is_unmet = |peer: &&PeerId| self.is_new && !self.welcomed_by.contains(peer);
+        let is_new = self.state == State::New;
+        let is_unmet = |peer: &&PeerId| is_new && !self.welcomed_by.contains(peer);
         self.others.iter().filter(is_unmet).copied().collect()
     }
 
     /// The stores of the group that this one is a member of, by the members' numbers; `None` as
-    /// long as this store is new. Only these have votes.
+    /// long as this store is new, or takes a lost one's place and has not met all others. Only
+    /// these have votes.
     pub(crate) fn members(&self) -> Option<BTreeMap<u8, StoreId>> {
-        let own = self.me.member.map(|member| (member, self.store)).filter(|_| !self.is_new)?;
+        let own = self.me.member.map(|member| (member, self.store)).filter(|_| self.state != State::New)?;
+        let mut of_group = self.others.iter().filter(|peer| peer.server == self.me.server);
+        if self.state == State::Rejoining && of_group.any(|peer| !self.known.contains_key(peer)) {
+            return None;
+        }
         let of_group = self.known.iter().filter(|(peer, _)| peer.server == self.me.server);
         let others = of_group.filter_map(|(peer, store)| peer.member.map(|member| (member, *store)));
         Some(others.chain([own]).collect())
@@ -250,8 +376,8 @@ impl Identity {
 
     /// Log and items are made. A store that waits for no other server is in use from now on.
     pub(crate) fn settle(&mut self) -> Result<(), ServerError> {
-        if self.is_new && self.waits_for().is_empty() {
-            self.is_new = false;
+        if self.state == State::New && self.waits_for().is_empty() {
+            self.state = State::InUse;
             self.write()?;
         }
         Ok(())
@@ -266,30 +392,51 @@ impl Identity {
         self.settle()
     }
 
-    /// Notes the store that another server, or member, names. Returns the reason if it is not the
-    /// one that it had.
+    /// Notes the store that another server, or member, names. A member may say that it takes the
+    /// place of a lost one (0081, R1).
     ///
     /// # Errors
     /// The file cannot be written.
-    pub(crate) fn meet(&mut self, peer: PeerId, store: StoreId) -> Result<Option<String>, ServerError> {
+    pub(crate) fn meet(&mut self, peer: PeerId, store: StoreId, replaces: &[StoreId]) -> Result<Met, ServerError> {
         if self.given_up.get(&peer.server) == Some(&store) {
-            return Ok(Some(format!(
+            return Ok(Met::Refused(format!(
                 "the store {store} of server {peer} was given up as lost, and transactions were decided without it"
+            )));
+        }
+        if self.replaced.get(&peer).is_some_and(|replaced| replaced.contains(&store)) {
+            return Ok(Met::Refused(format!(
+                "the store {store} of server {peer} was replaced as lost: its member needs an empty folder"
             )));
         }
         let known = || self.known.iter().map(|(other, store)| (*other, *store)).chain([(self.me, self.store)]);
         if let Some((other, _)) = known().find(|(other, known)| *other != peer && *known == store) {
-            return Ok(Some(format!("server {peer} has the store {store}, which is that of server {other}")));
+            return Ok(Met::Refused(format!("server {peer} has the store {store}, which is that of server {other}")));
         }
-        match self.known.get(&peer) {
-            Some(known) if *known == store => Ok(None),
-            Some(known) => Ok(Some(format!(
-                "server {peer} has the store {store}, and had the store {known}: its data were lost or replaced"
-            ))),
+        match self.known.get(&peer).copied() {
+            Some(known) if known == store => Ok(Met::Known),
+            Some(known) if replaces.contains(&known) && peer.member.is_some() => {
+                let replaced = self.replaced.entry(peer).or_default();
+                replaced.push(known);
+                let excess = replaced.len().saturating_sub(MAX_REPLACED);
+                replaced.drain(..excess);
+                self.known.insert(peer, store);
+                self.write()?;
+                Ok(Met::Replaced)
+            }
+            Some(known) => {
+                let hint = match peer.member {
+                    Some(_) => format!("; if they are lost, start it with `--replace {known}` on an empty folder"),
+                    None => String::new(),
+                };
+                Ok(Met::Refused(format!(
+                    "server {peer} has the store {store}, and had the store {known}: its data were lost or \
+                     replaced{hint}"
+                )))
+            }
             None => {
                 self.known.insert(peer, store);
                 self.write()?;
-                Ok(None)
+                Ok(Met::Known)
             }
         }
     }
@@ -327,10 +474,16 @@ impl Identity {
         let Some((path, of)) = &self.file else { return Ok(()) };
         let known = self.known.iter().map(|(peer, store)| (peer.to_string(), store.to_string())).collect();
         let given_up = self.given_up.iter().map(|(server, store)| (server.to_string(), store.to_string())).collect();
-        let state = if self.is_new { State::New } else { State::InUse };
+        let replaced = self.replaced.iter();
+        let replaced =
+            replaced.map(|(peer, stores)| (peer.to_string(), stores.iter().map(StoreId::to_string).collect()));
+        let (state, replaced) = (self.state, replaced.collect());
+        let replaces = self.replaces.iter().map(StoreId::to_string).collect();
+        let promised = self.promised.map(SpelledPromised::from);
         let folders = self.folders.names().map(|(items, log)| Folders { items, log });
         let (store, of) = (self.store.to_string(), of.clone());
-        let stored = Stored { format: FORMAT, state, store, of, known, given_up, folders };
+        let stored =
+            Stored { format: FORMAT, state, store, of, known, given_up, replaces, promised, replaced, folders };
         let failed = |source| ServerError::Io { action: format!("write {}", path.display()), source };
         let text = toml::to_string(&stored).map_err(|error| failed(std::io::Error::other(error)))?;
         replace(path, &format!("{}{text}", checksum_line(&text))).map_err(failed)
@@ -380,6 +533,19 @@ impl Described {
         } else {
             None
         }
+    }
+}
+
+impl From<SpelledPromised> for Promised {
+    fn from(spelled: SpelledPromised) -> Self {
+        let last = Position { term: Term::new(spelled.last_term), index: Index::new(spelled.last_index) };
+        Self { term: Term::new(spelled.term), last }
+    }
+}
+
+impl From<Promised> for SpelledPromised {
+    fn from(Promised { term, last }: Promised) -> Self {
+        Self { term: term.get(), last_term: last.term.get(), last_index: last.index.get() }
     }
 }
 

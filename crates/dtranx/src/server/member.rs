@@ -8,7 +8,9 @@
 //! 4. A member that lacks entries which its leader has removed is given the items (`transfer`).
 //!    When they are whole, all stages end, the folders with the items count from then on, and it
 //!    begins with 1.
-//! 5. A leader that steps down ends all stages, and begins with 1 again: what its node has said and
+//! 5. A member whose store takes a lost one's place has no vote in 2 and 3, until it has what that
+//!    one can have promised; then it begins with 1. So do the others, when they note its store.
+//! 6. A leader that steps down ends all stages, and begins with 1 again: what its node has said and
 //!    what waits is dropped, with what it kept of replaced items (decision 0075, G19).
 
 use std::net::SocketAddr;
@@ -23,7 +25,9 @@ use super::engine::{self, Doors, GC_EVENTS, INTERNAL_EVENTS, Inner, MemberPort, 
 use super::event::{Append, Garbage};
 use super::findings::Findings;
 use super::identity::Identity;
-use super::member_event::{Begun, Follow, FromLog, FromMembers, FromTransfer, Held, LogWork, ToMember, Transfer};
+use super::member_event::{
+    Begun, Follow, FromLog, FromMembers, FromTransfer, Held, LogWork, Restart, ToMember, Transfer,
+};
 use super::network::NetworkStage;
 use super::stages::follow::FollowStage;
 use super::stages::gc::GcStage;
@@ -110,7 +114,20 @@ impl Shared {
             match over {
                 Over::Ended => return,
                 Over::Failed(error) => return self.fail(error),
-                Over::SteppedDown => say(config, "no longer leads; it reads its log again"),
+                Over::Again(Restart::SteppedDown) => say(config, "no longer leads; it reads its log again"),
+                Over::Again(Restart::Replaced) => say(config, "has met another member's new store; it starts again"),
+                Over::Again(Restart::Follow(promised)) => {
+                    if let Err(error) = note(config, |identity| identity.follow(promised)) {
+                        return self.fail(error);
+                    }
+                    say(config, "follows, and has no vote before it has what the lost store had");
+                }
+                Over::Again(Restart::Rejoined) => {
+                    if let Err(error) = note(config, Identity::rejoined) {
+                        return self.fail(error);
+                    }
+                    say(config, "has what the lost store had, and has a vote");
+                }
                 Over::Given(whole) => {
                     if let Err(error) = install(config, whole) {
                         return self.fail(error);
@@ -132,6 +149,12 @@ impl Shared {
     }
 }
 
+/// Notes something in the identity of a member that does not run.
+fn note(config: &ServerConfig, what: impl FnOnce(&mut Identity) -> Result<(), ServerError>) -> Result<(), ServerError> {
+    let (_lock, mut identity) = data::open(config, Identity::existing)?;
+    what(&mut identity)
+}
+
 fn say(config: &ServerConfig, what: &str) {
     eprintln!("dtranx: server {}: member {} {what}", config.server, config.member.unwrap_or_default());
 }
@@ -140,8 +163,8 @@ fn say(config: &ServerConfig, what: &str) {
 enum Over {
     /// The member is to end.
     Ended,
-    /// The member no longer leads: the engine is to be started again.
-    SteppedDown,
+    /// The engine is to be started again.
+    Again(Restart),
     /// All items of the leader are here: the engine is to be started again with them.
     Given(Whole),
     Failed(ServerError),
@@ -154,7 +177,7 @@ struct MemberEngine {
     crew: Crew,
     begun: Receiver<Begun>,
     later: Option<Later>,
-    stepped_down: Arc<AtomicBool>,
+    restart: Arc<OnceLock<Restart>>,
     given: Receiver<Whole>,
     stats: Arc<ServerStats>,
     recovered_records: u64,
@@ -199,8 +222,8 @@ impl MemberEngine {
             }
             // A stage that says one of the next two fails behind it.
             let failure = self.failure();
-            if self.stepped_down.load(Ordering::Acquire) {
-                return Over::SteppedDown;
+            if let Some(reason) = self.restart.get() {
+                return Over::Again(*reason);
             }
             if let Ok(whole) = self.given.try_recv() {
                 return Over::Given(whole);
@@ -344,7 +367,7 @@ struct Inside {
     ways: NodeWays,
     begun: Receiver<Begun>,
     history: Arc<OnceLock<Arc<History>>>,
-    stepped_down: Arc<AtomicBool>,
+    restart: Arc<OnceLock<Restart>>,
     given: Receiver<Whole>,
 }
 
@@ -361,7 +384,7 @@ impl Begins<'_> {
         let (store, folders) = (identity.store, identity.folders().next());
         let target = Target { config: config.clone(), store, folders };
         let (mut port, doors) = engine::doors(of_node, signals.of("network"), stats, self.storage, identity);
-        let Inside { mut stages, port: members, ways, begun, history, stepped_down, given } =
+        let Inside { mut stages, port: members, ways, begun, history, restart, given } =
             self.inside(found, opened, queues, &doors, target);
         port.members = Some(members);
         let network = NetworkStage::new(config, port)?;
@@ -371,7 +394,7 @@ impl Begins<'_> {
         let crew = engine::crew(always, stages, &stats.counters, stats.started)?;
         let (config, storage, stats) = (config.clone(), self.storage.clone(), stats.clone());
         let later = Some(Later { config, stats: stats.clone(), planned, doors, ways, storage, history });
-        Ok((MemberEngine { node: None, crew, begun, later, stepped_down, given, stats, recovered_records }, address))
+        Ok((MemberEngine { node: None, crew, begun, later, restart, given, stats, recovered_records }, address))
     }
 
     fn inside(&self, found: Findings<'_>, opened: Opened, queues: Queues, doors: &Doors, target: Target) -> Inside {
@@ -380,7 +403,7 @@ impl Begins<'_> {
         let (mut recovery, pending) = found.end(&outline);
         let segments = recovery.take_segments();
         let ((tell, begun), (whole, given)) = (channel(), channel());
-        let (stepped_down, history) = (Arc::new(AtomicBool::new(false)), Arc::new(OnceLock::new()));
+        let (restart, history) = (Arc::new(OnceLock::new()), Arc::new(OnceLock::new()));
         let (outlets, wal_outlets) = (queues.group_outlets(doors), queues.wal_outlets());
         let transfer_outlets = queues.transfer_outlets();
         let Queues { internal, garbage, follow, transfer, of_transfer, to_members, .. } = queues;
@@ -393,7 +416,7 @@ impl Begins<'_> {
             transfer: of_transfer.1,
         };
         let me = self.config.member.unwrap_or_default();
-        let over = (stepped_down.clone(), whole);
+        let over = (restart.clone(), whole);
         let stages: Vec<Box<dyn Stage>> = vec![
             Box::new(GroupStage::new(me, stats.clone(), (&outline, state), sources, outlets, over)),
             Box::new(MemberWalStage::new(opened.log, segments, pending, stats.clone(), work.1, wal_outlets)),
@@ -414,7 +437,7 @@ impl Begins<'_> {
             Box::new(TransferStage::new(target, storage.clone(), stats.clone(), transfer.1, transfer_outlets)),
         ];
         let ways = NodeWays { internal, log: records.0.outlet(), gc: garbage.0, answers: Some(answers.0.outlet()) };
-        let port = MemberPort { group: members.0, to_members: to_members.1 };
-        Inside { stages, port, ways, begun, history, stepped_down, given }
+        let port = MemberPort { group: members.0, to_members: to_members.1, restart: restart.clone() };
+        Inside { stages, port, ways, begun, history, restart, given }
     }
 }

@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use super::event::{ToClient, ToServer};
 use super::transfer::TransferName;
-use crate::core::group::WriteId;
+use crate::core::group::{Promised, Rejoin, WriteId};
 use crate::core::{Command, Key, Node, SegmentId, StoreId};
 use crate::log::{Beginning, Position, SegmentNumber, State};
 use crate::wire::{MemberMessage, Piece};
@@ -14,10 +14,23 @@ use crate::wire::{MemberMessage, Piece};
 /// Event from the network to the stage `group`.
 pub(super) enum FromMembers {
     /// The stores of the group are known, by the members' numbers: from now on the member takes
-    /// part.
-    Met(BTreeMap<u8, StoreId>),
+    /// part, without a vote if its own store has taken a lost one's place.
+    Met { stores: BTreeMap<u8, StoreId>, rejoins: Option<Rejoin> },
     /// Another member has said something.
     Heard { from: u8, message: MemberMessage },
+}
+
+/// Reason why the engine of a member is to be started again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Restart {
+    /// The member no longer leads.
+    SteppedDown,
+    /// Another store has taken the place of another member's.
+    Replaced,
+    /// Its own store knows what the lost one can have promised, and follows from now on.
+    Follow(Promised),
+    /// Its own store has all of that, and gets a vote.
+    Rejoined,
 }
 
 /// A message to another member, to the network stage.

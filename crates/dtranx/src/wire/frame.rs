@@ -5,7 +5,7 @@ use serde::{Serialize, de::DeserializeOwned};
 use thiserror::Error;
 
 /// Version of the wire protocol. It changes whenever the encoding of any message changes.
-const VERSION: u16 = 10;
+const VERSION: u16 = 11;
 const MAGIC: [u8; 4] = *b"DTRX";
 /// Length of a frame's header, in bytes: the payload's length and its checksum.
 pub(crate) const HEADER_BYTES: usize = 8;
@@ -46,6 +46,12 @@ pub enum WireError {
     Unreadable {
         /// Cause, as text for people.
         what: String,
+    },
+    /// The other side refuses this one.
+    #[error("the other side refuses this one: {why}")]
+    Refused {
+        /// Cause, as the other side says it.
+        why: String,
     },
     /// A message cannot be encoded.
     #[error("a message cannot be encoded: {what}")]

@@ -103,6 +103,22 @@ pub enum MemberMessage {
         /// The last key that is written: the piece behind it is the next.
         through: Option<Key>,
     },
+    /// A store that has taken a lost one's place asks what that one can have promised:
+    /// [`MemberMessage::RejoinAnswer`].
+    Rejoin,
+    /// The latest term and the newest entry that a member knows, which has noted the store that
+    /// asks: the lost one can have promised no more to it.
+    RejoinAnswer {
+        /// Latest term that the member knows.
+        term: u64,
+        /// Last entry of its log.
+        last: Position,
+        /// True if the store of this member takes a lost one's place itself, and has no vote.
+        is_rejoining: bool,
+        /// The stores that this member knows as those of the group, its own among them, each by the
+        /// first 64 bits of its id; it takes nothing from others.
+        members: Vec<u64>,
+    },
 }
 
 /// Items of a leader, in the order of their keys: a part of all that it has. Pieces belong together

@@ -34,7 +34,7 @@ pub struct Hello {
 }
 
 /// Identity of the side that opened a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Caller {
     /// A server of the cluster.
     Server {
@@ -53,6 +53,8 @@ pub enum Caller {
         member: u8,
         /// Id of the calling member's store.
         store: StoreId,
+        /// Ids of the lost stores whose place that one takes, or has taken: at most 64.
+        replaces: Vec<StoreId>,
     },
 }
 

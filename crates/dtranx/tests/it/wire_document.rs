@@ -121,6 +121,8 @@ fn member_messages() -> Vec<MemberMessage> {
         MemberMessage::Spare { term, through: 1 },
         MemberMessage::Piece(Piece { term, before: last, after: None, items: vec![], last: None }),
         MemberMessage::Taken { term, before: last, through: None },
+        MemberMessage::Rejoin,
+        MemberMessage::RejoinAnswer { term, last, is_rejoining: false, members: vec![] },
     ]
 }
 

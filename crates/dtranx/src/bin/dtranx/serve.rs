@@ -5,6 +5,7 @@ use std::io::Read;
 use std::time::Duration;
 
 use clap::Args;
+use dtranx::core::StoreId;
 use dtranx::server::{Server, raise_descriptor_limit};
 
 use crate::failure::Failure;
@@ -15,6 +16,11 @@ use crate::which::WhichServer;
 pub(crate) struct ServeOptions {
     #[command(flatten)]
     which: WhichServer,
+    /// Id of the lost store whose place this member's new one takes, on an empty folder: as the
+    /// others name it when they refuse the new one; may be given several times, if they name
+    /// several
+    #[arg(long, value_name = "STORE", value_parser = store)]
+    replace: Vec<StoreId>,
     /// Address to listen on, if it is not the server's address in the cluster (behind a proxy)
     #[arg(long, value_name = "ADDRESS")]
     listen: Option<std::net::SocketAddr>,
@@ -49,9 +55,14 @@ pub(crate) struct ServeOptions {
     until_stdin_closes: bool,
 }
 
+fn store(text: &str) -> Result<StoreId, String> {
+    StoreId::parse(text).ok_or_else(|| "a store's id has 32 hexadecimal digits".to_owned())
+}
+
 pub(crate) fn serve(options: &ServeOptions) -> Result<(), Failure> {
     let failed = |error: &dyn std::fmt::Display| Failure::Failed(error.to_string());
     let mut config = options.which.config()?;
+    config.replace.clone_from(&options.replace);
     config.listen = options.listen.or(config.listen);
     config.metrics = options.metrics.or(config.metrics);
     config.client_connections = options.client_connections.or(config.client_connections);

@@ -3,6 +3,7 @@
 use super::{
     id::{AnswerId, Entries, Index, MemberId, Term, WriteId},
     message::Message,
+    promised::Promised,
 };
 
 /// Input of a member's machine: something that has happened to the member.
@@ -76,6 +77,11 @@ pub(crate) enum Command {
     Release { answer: AnswerId },
     /// A member is too far behind for the entries that are left here: it needs the items.
     Transfer { to: MemberId },
+    /// All others have said what the lost store can have promised: keep that, and start this member
+    /// again, to follow.
+    Follow(Promised),
+    /// This member may have a vote from now on: keep that, and start it again with one.
+    Rejoined,
     /// Stop this member: its log, or another one's, is not what it was. Nothing follows.
     Stop(Damage),
 }

@@ -31,4 +31,10 @@ pub(crate) enum Flaw {
     ConflictCounted,
     /// A leader that steps down keeps its node.
     NodeKept,
+    /// 0081, R2: a rejoining member asks no more when one other has answered.
+    RejoinsByMajority,
+    /// 0081, R3: a rejoining member takes no term from the others.
+    RejoinsInAnyTerm,
+    /// 0081, R5: a rejoining member has a vote before it has what the others had.
+    RejoinsEmpty,
 }

@@ -14,6 +14,7 @@ use super::{
     log::OwnLog,
     message::Message,
     outbox::Outbox,
+    promised::{Rejoin, Rejoining},
     raft::Raft,
     rounds::Rounds,
 };
@@ -24,6 +25,8 @@ pub(crate) struct Config {
     pub(crate) me: MemberId,
     /// Stores with a vote: three, five or seven.
     pub(crate) members: BTreeSet<MemberId>,
+    /// State of this one if its store has taken a lost one's place, and it has no vote yet.
+    pub(crate) rejoins: Option<Rejoin>,
     /// Rule that is broken on purpose, in tests only.
     #[cfg(test)]
     pub(crate) flaw: Option<Flaw>,
@@ -51,6 +54,8 @@ pub(crate) struct Group {
     pub(super) rounds: Rounds,
     pub(super) canvass: Canvass,
     pub(super) contact: Contact,
+    /// What it has heard since then.
+    pub(super) rejoining: Rejoining,
     pub(super) is_stopped: bool,
 }
 
@@ -74,6 +79,7 @@ impl Group {
             rounds: Rounds::default(),
             canvass: Canvass::default(),
             contact: Contact::default(),
+            rejoining: Rejoining::default(),
             is_stopped: false,
             own,
         };
@@ -85,8 +91,12 @@ impl Group {
         if group.has(Flaw::AppliesAll) {
             group.life.act(last, out);
         }
+        if let Some(Rejoin::Following(promised)) = group.config.rejoins {
+            group.enter(promised.term, out);
+        }
         group.carry_out(out);
         group.act(out);
+        group.rejoin(out);
         group
     }
 
@@ -112,6 +122,9 @@ impl Group {
             }
         }
         self.act(out);
+        if !self.is_stopped {
+            self.rejoin(out);
+        }
     }
 
     #[cfg(test)]
@@ -195,6 +208,7 @@ impl Group {
 
     fn tick(&mut self, timer: Timer, out: &mut Vec<Command>) {
         match timer {
+            Timer::Election if self.rejoins() => self.ask_to_rejoin(out),
             Timer::Election => self.ask(out),
             Timer::Silence => self.canvass.silence(),
             Timer::Heartbeat if self.lead.is_some() => {

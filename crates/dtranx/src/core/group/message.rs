@@ -1,6 +1,8 @@
 //! What members send each other.
 
-use super::id::{Position, Term};
+use std::collections::BTreeSet;
+
+use super::id::{MemberId, Position, Term};
 
 /// A message between members. Term and index are at most [`GREATEST`].
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -15,6 +17,11 @@ pub(crate) enum Message {
     Ask { term: Term, last: Position },
     /// The answer to that, with the term of who gives it.
     Would { term: Term, asked: Term, grants: bool },
+    /// A store that has taken a lost one's place asks what that one can have promised.
+    Rejoin,
+    /// The answer: term and last entry of who gives it, whether it is rejoining, too, and whom it
+    /// takes for the members.
+    RejoinAnswer { term: Term, last: Position, rejoins: bool, members: BTreeSet<MemberId> },
 }
 
 /// Greatest term and index that a member believes: neither is reached, and none overflows.
@@ -25,7 +32,8 @@ impl Message {
     pub(super) fn is_plausible(&self) -> bool {
         let (term, index) = match self {
             Self::Raft(message) => (message.term(), last(message).map_or(0, |last| last.index.get())),
-            Self::Ask { term, last } => (*term, last.index.get()),
+            Self::Ask { term, last } | Self::RejoinAnswer { term, last, .. } => (*term, last.index.get()),
+            Self::Rejoin => (Term::ZERO, 0),
             Self::Would { term, .. } | Self::Round { term, .. } | Self::Confirm { term, .. } => (*term, 0),
         };
         term.get() <= GREATEST && index <= GREATEST

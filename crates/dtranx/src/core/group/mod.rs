@@ -21,6 +21,8 @@
 //! - `machine`: these together, [`Group`]; `receive`: its messages; `carry_out`: what the crate
 //!   wants. Nothing of a store that is not a member gets past the first line there (G10). Terms of
 //!   batches are the crate's (G2), and who answers inquiries is the coordinator's (G7).
+//! - `rejoin`: a store in the place of a lost one, which has no vote yet (decision 0081).
+//!   `promised`: what the lost one can have promised.
 //! - `flaw`: rules that a test breaks. `disk`, `model`: what a crash leaves of a log, and
 //!   what a model need not tell apart.
 
@@ -40,8 +42,10 @@ mod message;
 #[cfg(test)]
 mod model;
 mod outbox;
+mod promised;
 mod raft;
 mod receive;
+mod rejoin;
 mod rounds;
 
 pub(crate) use event::{Command, Damage, Event, Found, State, Timer};
@@ -50,6 +54,7 @@ pub(crate) use flaw::Flaw;
 pub(crate) use id::{AnswerId, Entries, Index, MemberId, Position, Term, WriteId};
 pub(crate) use machine::{Config, Group};
 pub(crate) use message::Message;
+pub(crate) use promised::{Promised, Rejoin};
 
 #[cfg(test)]
 mod tests;

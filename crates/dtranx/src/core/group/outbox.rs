@@ -40,5 +40,7 @@ fn kind(message: &Message) -> u8 {
         Message::Confirm { .. } => 5,
         Message::Ask { .. } => 6,
         Message::Would { .. } => 7,
+        Message::Rejoin => 8,
+        Message::RejoinAnswer { .. } => 9,
     }
 }

@@ -6,6 +6,7 @@ use super::{
     id::{Index, MemberId, Position, Term},
     machine::Group,
     message::Message,
+    promised::Promised,
     raft::Raft,
 };
 
@@ -13,6 +14,9 @@ impl Group {
     pub(super) fn receive(&mut self, from: MemberId, message: Message, out: &mut Vec<Command>) {
         let (me, members) = (&self.config.me, &self.config.members);
         if from == *me || !members.contains(&from) || !members.contains(me) || !message.is_plausible() {
+            return;
+        }
+        if !self.hears(&message) {
             return;
         }
         match message {
@@ -32,6 +36,10 @@ impl Group {
             }
             Message::Ask { term, last } => self.answer(from, term, last, out),
             Message::Would { term, asked, grants } => self.hear_answer(from, term, asked, grants, out),
+            Message::Rejoin => self.answer_rejoining(from, out),
+            Message::RejoinAnswer { term, last, rejoins, members } => {
+                self.hear_rejoin_answer(from, (Promised { term, last }, rejoins), &members, out);
+            }
         }
     }
 
@@ -39,7 +47,7 @@ impl Group {
     fn answer(&mut self, from: MemberId, asked: Term, last: Position, out: &mut Vec<Command>) {
         let hears = self.canvass.hears() || self.lead.is_some();
         let term = self.raft.term();
-        let grants = !hears && asked > term && last >= self.raft.last();
+        let grants = !hears && asked > term && last >= self.raft.last() && !self.rejoins();
         self.tell(from, Message::Would { term, asked, grants }, out);
     }
 

@@ -37,8 +37,12 @@ impl Explored for Plan {
     }
 }
 
-/// An entry that was acted on, and that a majority's disks have no more.
+/// An entry that was acted on, and that a majority's disks have no more. While a member has no vote
+/// the others have it in their hands; what they act on then shows whether it is lost.
 fn lost(state: &State) -> Option<String> {
+    if state.is_rejoining() {
+        return None;
+    }
     let lost = state.acted.iter().find(|entry| state.count(**entry) < MAJORITY)?;
     Some(format!("{lost:?} was acted on, and is on {} disks", state.count(*lost)))
 }
@@ -63,6 +67,11 @@ fn unrest(mut state: State) -> Option<String> {
             state.on(at, Event::Tick(Timer::Silence));
         }
         state.on(round % MEMBERS, Event::Tick(Timer::Election));
+        state.come_to_silence();
+        // A leader whose term is over hears so.
+        for at in 0..MEMBERS {
+            state.heartbeat(at);
+        }
         state.come_to_silence();
     }
     for _ in 0..2 {

@@ -12,6 +12,8 @@
 //! - a member acts on an entry (applies it, or tells its node of it) that is on its own disk and on
 //!   a majority's, and all members act on the same ones; what was acted on stays on a majority's
 //!   disks for good (G1, G2, G3, G5, G8, G17);
+//! - a store that has taken a lost one's place follows without a vote, and when it has one, what
+//!   was acted on is on a majority's disks again (0081: R1 to R5); before, the lost disk counts;
 //! - a term has one leader and one life, which begins with its first entry on a majority's disks
 //!   (G3, G4), and a leader that steps down ends its life;
 //! - an answer that was said when a later term had a leader never leaves (G6);
@@ -25,15 +27,19 @@
 //! - what is in the entries, and the node on top of them, which are those of `group`;
 //! - clocks: PreVote and CheckQuorum only decide when to ask, so elections and ends of leaders come
 //!   at any step, and PreVote is in the last property alone;
-//! - lost disks, damage, other stores (G9, G10), removed entries and items, and changes of members:
-//!   the first ones are for the unit tests, and the machine has none of the others yet;
+//! - damage, other stores (G9, G10), and removed entries and items, which are for unit tests;
+//!   changes of members, which the machine does not have;
+//! - a second store that is lost, and with it the comparison of members in answers; a store that
+//!   runs on after all others have noted another in its place, and two empty ones for one place;
+//! - what a member writes about stores: it is durable when the member starts again (0081, R1);
 //! - groups of five and seven.
 //!
-//! - `plan`: budgets. `state`: members, messages, steps, and what is noted in each. `check`: the
-//!   properties of a state.
+//! - `plan`: budgets. `state`: members, messages, steps, and what is noted in each. `rejoin`: a
+//!   store that is lost, and the one in its place. `check`: the properties of a state.
 
 mod check;
 mod plan;
+mod rejoin;
 mod state;
 
 mod tests;

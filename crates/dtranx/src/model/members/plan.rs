@@ -9,6 +9,17 @@ pub(super) struct Plan {
     pub(super) candidates: Vec<usize>,
     /// Only these members crash, if any are named.
     pub(super) crashing: Vec<usize>,
+    /// Only these members lose their store, if any are named.
+    pub(super) losing: Vec<usize>,
+    /// Store of this member is lost when the exploration begins. It has acknowledged what only the
+    /// first leader has, and that has not heard so.
+    pub(super) lost: Option<usize>,
+    /// Whether the second was elected by the third in the first term of all, and the first has
+    /// heard of nothing.
+    pub(super) is_begun_apart: bool,
+    /// Whether the third was called lost while it ran: the first member has noted the next store in
+    /// its place, and leads again, and the second has not noted it.
+    pub(super) is_mistaken: bool,
     /// Pairs of members that do not reach each other.
     pub(super) cut: Vec<(usize, usize)>,
     /// Number of entries that only the first leader has when the exploration begins.
@@ -40,4 +51,6 @@ pub(super) struct Budget {
     pub(super) heartbeats: u8,
     /// Leaders that step down by themselves.
     pub(super) ends: u8,
+    /// Members whose store is lost, and whose place an empty one takes: at most one.
+    pub(super) losses: u8,
 }

@@ -7,7 +7,7 @@ use std::{
 
 use super::plan::{Budget, Plan};
 use crate::core::group::{
-    AnswerId, Command, Config, Event, Group, Index, MemberId, Message, Position, Term, Timer, disk::Disk,
+    AnswerId, Command, Config, Event, Group, Index, MemberId, Message, Position, Rejoin, Term, Timer, disk::Disk,
 };
 
 pub(super) const MEMBERS: usize = 3;
@@ -18,6 +18,21 @@ pub(super) const MAJORITY: usize = 2;
 pub(super) struct Member {
     pub(super) group: Group,
     pub(super) disk: Disk,
+    /// What its machine has said: how it is to be started again.
+    pub(super) next: Option<Option<Rejoin>>,
+}
+
+impl Member {
+    /// Id of its store.
+    pub(super) fn store(&self) -> MemberId {
+        self.group.config().me
+    }
+
+    /// Starts its machine with these records of its disk that were not synced.
+    fn start(&mut self, config: Config, kept: usize, out: &mut Vec<Command>) {
+        self.group = Group::start(config, self.disk.crash(kept), out);
+        self.next = None;
+    }
 }
 
 /// A message under way.
@@ -25,6 +40,8 @@ pub(super) struct Member {
 pub(super) struct Post {
     pub(super) from: usize,
     pub(super) to: usize,
+    /// Stores of the sender and of the receiver: nothing for a lost one reaches the next.
+    pub(super) stores: (MemberId, MemberId),
     pub(super) message: Message,
 }
 
@@ -38,6 +55,8 @@ pub(super) struct State {
     pub(super) acted: Vec<Position>,
     /// Who has led in which term, and whether a life of it has begun.
     pub(super) leaders: BTreeMap<Term, (usize, bool)>,
+    /// Disk of the lost store.
+    pub(super) lost: Option<Disk>,
     /// Answers that wait: whether a later term had a leader when each was said.
     pub(super) held: BTreeMap<u64, bool>,
     /// What went wrong in a step.
@@ -63,6 +82,14 @@ pub(super) enum Action {
     StepDown(usize),
     /// A member crashes, keeps this many records that were not synced, and starts again.
     Crash(usize, usize),
+    /// The store of a member is lost, and an empty one takes its place.
+    Lose(usize),
+    /// A member notes that there is another store in this place, and starts again (0081, R1).
+    Note(usize, usize),
+    /// A rejoining member asks those that have not answered (0081, R2).
+    Ask(usize),
+    /// A rejoining member starts again: it follows, or has a vote (0081, R3, R5).
+    GoOn(usize),
 }
 
 fn id(member: usize) -> MemberId {
@@ -73,33 +100,60 @@ impl State {
     pub(super) fn new(plan: &Plan) -> Self {
         let disk = Disk::new();
         let member = |at| {
-            let config = Config { me: id(at), members: (0..MEMBERS).map(id).collect(), flaw: plan.flaw };
-            Member { group: Group::start(config, disk.durable().clone(), &mut vec![]), disk: disk.clone() }
+            let members = (0..MEMBERS).map(id).collect();
+            let config = Config { me: id(at), members, rejoins: None, flaw: plan.flaw };
+            let group = Group::start(config, disk.durable().clone(), &mut vec![]);
+            Member { group, disk: disk.clone(), next: None }
         };
         let mut state = Self {
             members: (0..MEMBERS).map(member).collect(),
             network: BTreeMap::new(),
             acted: vec![],
             leaders: BTreeMap::new(),
+            lost: None,
             held: BTreeMap::new(),
             broken: None,
             budget: Budget::default(),
         };
-        state.stand(0);
-        state.come_to_silence();
-        state.heartbeat(0);
-        state.come_to_silence();
+        if plan.is_begun_apart {
+            state.stand(1);
+            state.come_to_silence_among(&[1, 2]);
+        } else {
+            state.stand(0);
+            state.come_to_silence();
+            state.heartbeat(0);
+            state.come_to_silence();
+        }
+        if plan.is_mistaken {
+            state.note_ahead(0, 2);
+            state.stand(0);
+            state.come_to_silence();
+        }
         for _ in 0..plan.ahead {
             state.append(0);
         }
         state.sync(0);
-        state.network.clear();
+        match plan.lost.filter(|_| plan.ahead > 0) {
+            Some(lost) => state.acknowledge_unheard(lost),
+            None => state.network.clear(),
+        }
         if plan.is_replaced {
             state.stand(1);
             state.come_to_silence_among(&[1, 2]);
         }
+        if let Some(lost) = plan.lost {
+            state.lose(lost);
+        }
         state.budget = plan.budget;
         state
+    }
+
+    /// A follower gets and syncs what the first leader has sent; its word is under way.
+    fn acknowledge_unheard(&mut self, at: usize) {
+        let sent = std::mem::take(&mut self.network);
+        sent.into_values().filter(|post| post.to == at).for_each(|post| self.deliver(post));
+        self.network.clear();
+        self.sync(at);
     }
 
     /// Syncs and delivers until nothing is left to do.
@@ -117,7 +171,8 @@ impl State {
             } else if let Some((_, post)) = self.network.pop_first() {
                 self.deliver(post);
             } else {
-                return;
+                let Some(action) = self.rejoining().next() else { return };
+                self.go_on_rejoining(&action);
             }
         }
     }
@@ -125,7 +180,7 @@ impl State {
     /// Steps that go on by themselves.
     fn busy(&self) -> impl Iterator<Item = Action> {
         let syncs = (0..MEMBERS).filter(|at| self.members[*at].disk.unsynced() > 0).map(Action::Sync);
-        self.network.values().cloned().map(Action::Deliver).chain(syncs)
+        self.network.values().cloned().map(Action::Deliver).chain(syncs).chain(self.rejoining())
     }
 
     pub(super) fn is_silent(&self) -> bool {
@@ -144,7 +199,14 @@ impl State {
             let (leads, serves) = (member.group.leads().is_some(), member.group.serving().is_some());
             let crashes = budget.crashes > 0 && is_named(&plan.crashing, at);
             let may = [
-                (budget.elections > 0 && !leads && is_named(&plan.candidates, at), Action::Stand(at)),
+                (budget.losses > 0 && is_named(&plan.losing, at), Action::Lose(at)),
+                (
+                    budget.elections > 0
+                        && !leads
+                        && member.group.config().rejoins.is_none()
+                        && is_named(&plan.candidates, at),
+                    Action::Stand(at),
+                ),
                 (budget.entries > 0 && serves && writes(at), Action::Append(at)),
                 (budget.answers > 0 && serves, Action::Say(at)),
                 (budget.heartbeats > 0 && leads && writes(at), Action::Heartbeat(at)),
@@ -195,6 +257,11 @@ impl State {
                 budget.crashes -= 1;
                 self.crash(at, kept);
             }
+            Action::Lose(at) => {
+                budget.losses -= 1;
+                self.lose(at);
+            }
+            Action::Note(..) | Action::Ask(_) | Action::GoOn(_) => self.go_on_rejoining(action),
         }
         self.forget(plan);
     }
@@ -206,13 +273,16 @@ impl State {
         }
         let is_asked = self.budget.answers > 0 || !self.held.is_empty();
         let members = &self.members;
+        self.network.retain(|_, post| post.stores.1 == members[post.to].store());
         let is_cut =
             |post: &Post| plan.cut.iter().any(|pair| *pair == (post.from, post.to) || *pair == (post.to, post.from));
         self.network.retain(|_, post| !is_cut(post) && matters(plan, members, post, is_asked));
     }
 
     fn deliver(&mut self, post: Post) {
-        self.on(post.to, Event::Receive { from: id(post.from), message: post.message });
+        if post.stores.1 == self.members[post.to].store() {
+            self.on(post.to, Event::Receive { from: post.stores.0, message: post.message });
+        }
     }
 
     fn sync(&mut self, at: usize) {
@@ -229,7 +299,9 @@ impl State {
         group.on(Event::Tick(Timer::Election), &mut asks);
         let asked = group.term() + Term::new(1);
         let message = Message::Would { term: Term::ZERO, asked, grants: true };
-        self.on(at, Event::Receive { from: id((at + 1) % MEMBERS), message });
+        let config = self.members[at].group.config();
+        let other = config.members.iter().copied().find(|other| *other != config.me).unwrap();
+        self.on(at, Event::Receive { from: other, message });
     }
 
     fn append(&mut self, at: usize) {
@@ -256,11 +328,19 @@ impl State {
     }
 
     fn crash(&mut self, at: usize, kept: usize) {
-        let member = &mut self.members[at];
-        let config = member.group.config().clone();
+        let config = self.members[at].group.config().clone();
+        self.start(at, config, kept);
+    }
+
+    pub(super) fn start(&mut self, at: usize, config: Config, kept: usize) {
         let mut out = Vec::new();
-        member.group = Group::start(config, member.disk.crash(kept), &mut out);
+        self.members[at].start(config, kept, &mut out);
         self.hear(at, out);
+    }
+
+    /// Starts a member's engine again: nothing is lost but what is in memory.
+    pub(super) fn start_again(&mut self, at: usize, config: Config) {
+        self.start(at, config, self.members[at].disk.unsynced());
     }
 
     /// Gives a member an event.
@@ -275,9 +355,11 @@ impl State {
             match command {
                 Command::Write { write, state, entries } => self.members[at].disk.write(write, state, entries),
                 Command::Send { to, message } => {
-                    let to = (0..MEMBERS).find(|other| id(*other) == to).unwrap();
-                    let post = Post { from: at, to, message };
-                    self.network.insert(post.digest(), post);
+                    let stores = (self.members[at].store(), to);
+                    if let Some(to) = (0..MEMBERS).find(|other| self.members[*other].store() == to) {
+                        let post = Post { from: at, to, stores, message };
+                        self.network.insert(post.digest(), post);
+                    }
                 }
                 Command::Apply { through } | Command::Logged { through } => self.act(at, through),
                 Command::Begin { life } => self.begin(at, life),
@@ -286,6 +368,8 @@ impl State {
                         self.fail(format!("member {at} says {answer:?}, and was replaced before"));
                     }
                 }
+                Command::Follow(promised) => self.members[at].next = Some(Some(Rejoin::Following(promised))),
+                Command::Rejoined => self.members[at].next = Some(None),
                 Command::Stop(damage) => self.fail(format!("member {at} stops: {damage:?}")),
                 Command::Set(_) | Command::End { .. } | Command::Transfer { .. } => {}
             }
@@ -313,7 +397,7 @@ impl State {
                     return self.fail(format!("{acted:?} and {entry:?} are acted on"));
                 }
                 Some(_) => {}
-                None if self.count(entry) < MAJORITY => {
+                None if self.count_with_lost(entry) < MAJORITY => {
                     return self.fail(format!("member {at} acts on {entry:?}, which no majority has"));
                 }
                 None => self.acted.push(entry),
@@ -325,7 +409,7 @@ impl State {
     fn begin(&mut self, at: usize, life: Term) {
         let entries = &self.members[at].disk.durable().entries;
         let first = entries.iter_with_positions().map(|(entry, _)| entry).find(|entry| entry.term == life);
-        if first.is_none_or(|first| self.count(first) < MAJORITY) {
+        if first.is_none_or(|first| self.count_with_lost(first) < MAJORITY) {
             self.fail(format!("the life {life:?} of member {at} begins, and no majority has its first entry"));
         }
         let led = self.leaders.entry(life).or_insert((at, false));
@@ -364,13 +448,13 @@ fn matters(plan: &Plan, members: &[Member], post: &Post, is_asked: bool) -> bool
         Message::Raft(Raft::AppendEntriesCall { term, .. }) => plan.has_late || *term >= durable,
         Message::Raft(Raft::AppendEntriesReply { term, .. }) => *term > durable || leads(to, *term),
         Message::Raft(Raft::RequestVoteCall { term, .. }) => {
-            let may_vote = state.vote.is_none_or(|vote| vote == id(post.from));
+            let may_vote = state.vote.is_none_or(|vote| vote == post.stores.0);
             *term > durable || *term == durable && may_vote
         }
         Message::Raft(Raft::RequestVoteReply { term, .. }) => *term > durable || to.group.stands() == Some(*term),
         Message::Round { term, .. } => is_asked && leads(from, *term),
         Message::Confirm { term, .. } => is_asked && leads(to, *term),
-        Message::Ask { .. } | Message::Would { .. } => true,
+        Message::Ask { .. } | Message::Would { .. } | Message::Rejoin | Message::RejoinAnswer { .. } => true,
     }
 }
 

@@ -153,7 +153,8 @@ impl NetworkStage {
             return;
         }
         if let (Some(ways), Some(stores)) = (&self.port.members, self.port.identity.members()) {
-            self.has_told_members = ways.group.offer(FromMembers::Met(stores)).is_ok();
+            let rejoins = self.port.identity.rejoins();
+            self.has_told_members = ways.group.offer(FromMembers::Met { stores, rejoins }).is_ok();
         }
     }
 

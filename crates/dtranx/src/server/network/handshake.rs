@@ -8,6 +8,8 @@ use super::connection::{Over, Party};
 use crate::cluster::PeerId;
 use crate::core::machine::TranxEvent;
 use crate::core::{ClientId, StoreId};
+use crate::server::identity::Met;
+use crate::server::member_event::Restart;
 use crate::wire::{Caller, Hello, Nonce, Proof, Secret, Side, Welcome, WireError};
 
 impl NetworkStage {
@@ -65,15 +67,17 @@ impl NetworkStage {
         if let Some(to) = hello.to.filter(|to| *to != self.me) {
             return refused(format!("this is server {}, not {to}", self.me), false);
         }
-        match hello.from {
+        match hello.from.clone() {
             Caller::Server { server, store } if self.peers.contains(server.into()) => {
-                self.welcome_peer(token, server.into(), store, now_ms)
+                self.welcome_peer(token, server.into(), (store, &[]), now_ms)
             }
             Caller::Server { server, .. } => {
                 refused(format!("server {server} is not one of the cluster's others"), false)
             }
-            Caller::Member { server, member, store } if self.peers.contains(PeerId::member(server, member)) => {
-                self.welcome_peer(token, PeerId::member(server, member), store, now_ms)
+            Caller::Member { server, member, store, replaces }
+                if self.peers.contains(PeerId::member(server, member)) =>
+            {
+                self.welcome_peer(token, PeerId::member(server, member), (store, &replaces), now_ms)
             }
             Caller::Member { server, member, .. } => {
                 let peer = PeerId::member(server, member);
@@ -83,9 +87,23 @@ impl NetworkStage {
         }
     }
 
-    fn welcome_peer(&mut self, token: Token, peer: PeerId, store: StoreId, now_ms: u64) -> Welcome {
-        if let Some(why) = self.meet_store(peer, store) {
-            return refused(why, false);
+    /// Welcomes another server or member, with its store and the lost one whose place that takes.
+    fn welcome_peer(
+        &mut self,
+        token: Token,
+        peer: PeerId,
+        (store, replaces): (StoreId, &[StoreId]),
+        now_ms: u64,
+    ) -> Welcome {
+        match self.meet_store(peer, store, replaces) {
+            Met::Refused(why) => return refused(why, false),
+            Met::Replaced if peer.server == self.me => {
+                self.start_again(peer);
+                return refused(format!("server {} starts again, to know the store", self.me), true);
+            }
+            // Nothing more goes to the lost store.
+            Met::Replaced => self.peers.ready(peer).into_iter().for_each(|old| self.close(old, now_ms)),
+            Met::Known => {}
         }
         self.become_caller(token, peer, now_ms);
         let store = self.port.identity.store;
@@ -95,13 +113,23 @@ impl NetworkStage {
         }
     }
 
-    /// Notes the store that a server or member names. Returns the reason if it cannot be that one.
-    fn meet_store(&mut self, peer: PeerId, store: StoreId) -> Option<String> {
-        self.port.identity.meet(peer, store).unwrap_or_else(|error| {
+    /// Notes the store that a server or member names.
+    fn meet_store(&mut self, peer: PeerId, store: StoreId, replaces: &[StoreId]) -> Met {
+        self.port.identity.meet(peer, store, replaces).unwrap_or_else(|error| {
             let why = error.to_string();
             self.failure = Some(why.clone());
-            Some(why)
+            Met::Refused(why)
         })
+    }
+
+    /// Ends this member's engine, which is started again with another member's new store: nothing
+    /// of the lost one is left in it (0081, R1).
+    fn start_again(&mut self, peer: PeerId) {
+        if let Some(ways) = &self.port.members {
+            // Another reason to start again does as well.
+            let _ = ways.restart.set(Restart::Replaced);
+        }
+        self.failure = Some(format!("another store has taken the place of server {peer}'s"));
     }
 
     fn welcome_client(&mut self, token: Token, before: Option<ClientId>, now_ms: u64) -> Welcome {
@@ -174,7 +202,7 @@ impl NetworkStage {
     pub(super) fn greet(&mut self, peer: PeerId, token: Token) {
         let (server, store) = (self.me, self.port.identity.store);
         let from = match self.member {
-            Some(member) => Caller::Member { server, member, store },
+            Some(member) => Caller::Member { server, member, store, replaces: self.port.identity.replaces().to_vec() },
             None => Caller::Server { server, store },
         };
         let (cluster, map, nonce) = (self.cluster.name.clone(), Some(self.map), rand::random());
@@ -214,7 +242,7 @@ impl NetworkStage {
                     let what = format!("server {server} has not shown that it knows the secret");
                     return Err(WireError::Unreadable { what }.into());
                 }
-                if let Some(what) = self.meet_store(server, store) {
+                if let Met::Refused(what) = self.meet_store(server, store, &[]) {
                     return Err(WireError::Unreadable { what }.into());
                 }
                 if let Err(error) = self.port.identity.welcomed(server) {
@@ -225,7 +253,7 @@ impl NetworkStage {
                 self.announce_to(server, 0);
                 Ok(())
             }
-            Welcome::Refused { why, .. } => Err(WireError::Unreadable { what: why }.into()),
+            Welcome::Refused { why, .. } => Err(WireError::Refused { why }.into()),
             Welcome::Client { .. } | Welcome::NotLeading { .. } => {
                 Err(WireError::Unreadable { what: "a server was taken for a client".to_owned() }.into())
             }

@@ -22,8 +22,8 @@ use crate::server::ServerConfig;
 use crate::server::descriptors::HANDSHAKES;
 use crate::server::engine::{MemberPort, Port};
 use crate::server::event::{ReadFor, ToClient};
-use crate::server::identity::Identity;
-use crate::server::member_event::FromMembers;
+use crate::server::identity::{Identity, Met};
+use crate::server::member_event::{FromMembers, Restart};
 use crate::server::reads::Reads;
 use crate::server::stats::ServerStats;
 use crate::stage::{Counters, Inlet, Outlet, Signal, Source, Stage, queue};
@@ -75,11 +75,11 @@ impl Rig {
         let mut identity = Identity::open(&config).unwrap();
         identity.settle().unwrap();
         for peer in identity.waits_for() {
-            identity.meet(peer, store_of(peer)).unwrap();
+            identity.meet(peer, store_of(peer), &[]).unwrap();
             identity.welcomed(peer).unwrap();
         }
         let ((group, heard), (_, to_members)) = (of(8), of(8));
-        let members = config.member.map(|_| MemberPort { group, to_members });
+        let members = config.member.map(|_| MemberPort { group, to_members, restart: Arc::default() });
         let stats = Arc::new(ServerStats::new(ME, "none".to_owned(), Counters::new(), u64::MAX));
         stats.open(Incarnation(1));
         let ((entry, from_entry), (peers, from_peers)) = (of(entries), of(2));
@@ -463,7 +463,7 @@ fn member() -> Rig {
 #[test]
 fn members_of_the_group_are_welcomed_and_heard_and_nobody_else_is() {
     let mut rig = member();
-    let caller = |member, store| Caller::Member { server: ME, member, store: StoreId([store; 16]) };
+    let caller = |member, store| Caller::Member { server: ME, member, store: StoreId([store; 16]), replaces: vec![] };
     let (mut other, welcome) = rig.greet(caller(2, 2));
     assert!(matches!(welcome, Welcome::Member { member: 1, .. }), "{welcome:?}");
     other.say(&MemberMessage::Round { term: 5, number: 6 });
@@ -495,13 +495,53 @@ fn member_tells_the_stage_of_the_group_once_who_the_members_are() {
     let met = rig.until("stores", |rig| {
         let mut heard = Vec::new();
         rig.heard.take(8, &mut heard);
-        heard.into_iter().find_map(|event| if let FromMembers::Met(stores) = event { Some(stores) } else { None })
+        heard
+            .into_iter()
+            .find_map(|event| if let FromMembers::Met { stores, .. } = event { Some(stores) } else { None })
     });
     let numbered: Vec<u8> = met.keys().copied().collect();
     assert_eq!((numbered, met[&2], met[&3]), (vec![1, 2, 3], StoreId([2; 16]), StoreId([3; 16])));
     rig.now_ms += 1000;
     rig.stage.run(rig.now_ms).unwrap();
     assert!(rig.heard.is_empty());
+}
+
+#[test]
+fn member_starts_again_when_it_meets_a_store_in_a_lost_ones_place() {
+    let mut rig = member();
+    let caller = |store: u8, replaces: Option<u8>| Caller::Member {
+        server: ME,
+        member: 2,
+        store: StoreId([store; 16]),
+        replaces: replaces.map(|store| StoreId([store; 16])).into_iter().collect(),
+    };
+    // It had the store of twos.
+    let (_, welcome) = rig.greet(caller(9, Some(8)));
+    let Welcome::Refused { why, is_temporary: false } = welcome else { panic!("{welcome:?}") };
+    assert!(why.contains(&format!("--replace {}", StoreId([2; 16]))), "{why}");
+    assert_eq!(rig.stage.port.members.as_ref().unwrap().restart.get(), None);
+    let met = rig.stage.port.identity.meet(PeerId::member(ME, 2), StoreId([9; 16]), &[StoreId([2; 16])]);
+    assert_eq!(met.unwrap(), Met::Replaced);
+    let met = rig.stage.port.identity.meet(PeerId::member(ME, 2), StoreId([9; 16]), &[StoreId([2; 16])]);
+    assert_eq!(met.unwrap(), Met::Known);
+    let (_, welcome) = rig.greet(caller(2, None));
+    let Welcome::Refused { why, is_temporary: false } = welcome else { panic!("{welcome:?}") };
+    assert!(why.contains("was replaced as lost"), "{why}");
+    // The next one ends the stage, and with it the engine.
+    let mut stranger = rig.call();
+    let map = Some(rig.stage.map);
+    let from = caller(7, Some(9));
+    stranger.say(&Hello { cluster: "test".to_owned(), map, to: Some(ME), from, nonce: [0; 16] });
+    let begun = Instant::now();
+    let failed = loop {
+        stranger.is_closed();
+        match rig.stage.run(rig.now_ms) {
+            Err(failed) => break failed,
+            Ok(_) => assert!(begun.elapsed() < PATIENCE, "it goes on"),
+        }
+    };
+    assert!(failed.contains("another store has taken the place of server 1.2's"), "{failed}");
+    assert_eq!(rig.stage.port.members.as_ref().unwrap().restart.get(), Some(&Restart::Replaced));
 }
 
 #[test]
@@ -534,7 +574,7 @@ fn messages_of_a_groups_members_are_those_of_one_server() {
     let mut callers = Vec::new();
     for member in [2, 3] {
         let store = StoreId([member; 16]);
-        let (mut caller, welcome) = rig.greet(Caller::Member { server: OTHER, member, store });
+        let (mut caller, welcome) = rig.greet(Caller::Member { server: OTHER, member, store, replaces: vec![] });
         assert!(matches!(welcome, Welcome::Server { .. }), "{welcome:?}");
         caller.say(&GroupMessage::<Message>::Leads { term: member.into() });
         caller.say(&GroupMessage::Message(inquire(member.into())));

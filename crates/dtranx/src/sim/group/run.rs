@@ -51,7 +51,7 @@ impl World<'_> {
         }
         member.boot += 1;
         let members = (1..=MEMBERS).map(|member| id(Place { member, ..place })).collect();
-        let config = Config { me: id(place), members, flaw: self.options.group_flaw };
+        let config = Config { me: id(place), members, rejoins: None, flaw: self.options.group_flaw };
         let mut out = Vec::new();
         member.machine = Some(Group::start(config, member.log.found(), &mut out));
         self.read_anew(place);
@@ -161,6 +161,9 @@ impl World<'_> {
                 Command::End { .. } => self.end_life(place),
                 Command::Release { answer } => self.release(place, answer),
                 Command::Transfer { to } => self.history.complaints.push(format!("member {to} needs the items")),
+                Command::Follow(_) | Command::Rejoined => {
+                    self.history.complaints.push(format!("member {place} rejoins, and has a vote"));
+                }
                 Command::Stop(damage) => self.history.complaints.push(format!("member {place} stops: {damage:?}")),
             }
         }

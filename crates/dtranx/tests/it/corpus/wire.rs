@@ -23,6 +23,7 @@ const TRANX: TranxId = TranxId { server: ServerId(300), number: u64::MAX };
 const VALIDATION: ValidationId = ValidationId { server: ServerId(300), incarnation: Incarnation(70_000), number: 5 };
 const EPOCH: Epoch = Epoch(300);
 const STORE: StoreId = StoreId([7; 16]);
+const LOST: StoreId = StoreId([6; 16]);
 const CLIENT: ClientId = ClientId { incarnation: Incarnation(70_000), number: 3 };
 const REQUEST: RequestId = RequestId { client: CLIENT, message: MessageId(300) };
 
@@ -60,7 +61,11 @@ fn hellos() -> Vec<(&'static str, Hello)> {
         ("server", hello(Caller::Server { server: ServerId(300), store: STORE })),
         ("client", Hello { cluster: String::new(), map: None, to: None, from: Caller::Client(None), nonce: [9; 16] }),
         ("client_again", hello(Caller::Client(Some(CLIENT)))),
-        ("member", hello(Caller::Member { server: ServerId(300), member: 2, store: STORE })),
+        ("member", hello(Caller::Member { server: ServerId(300), member: 2, store: STORE, replaces: vec![] })),
+        (
+            "member_in_a_lost_ones_place",
+            hello(Caller::Member { server: ServerId(300), member: 2, store: STORE, replaces: vec![LOST] }),
+        ),
     ]
 }
 
@@ -106,6 +111,8 @@ fn member_messages() -> Vec<(&'static str, MemberMessage)> {
         ("piece", MemberMessage::Piece(Piece { term, before: last, after: None, items, last: None })),
         ("last_piece", MemberMessage::Piece(last_piece)),
         ("taken", MemberMessage::Taken { term, before: last, through: Some(key("b")) }),
+        ("rejoin", MemberMessage::Rejoin),
+        ("rejoin_answer", MemberMessage::RejoinAnswer { term, last, is_rejoining: true, members: vec![1, u64::MAX] }),
     ]
 }
 

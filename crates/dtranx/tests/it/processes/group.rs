@@ -90,6 +90,80 @@ fn nothing_acknowledged_is_missing_when_the_leaders_folder_is_removed() {
     assert_eq!(client.get("another").unwrap().as_deref(), Some(&b"value"[..]));
 }
 
+/// Id of the store in a member's folder, and whether it says that it has a vote.
+fn store(folder: &Path) -> (String, bool) {
+    let text = fs::read_to_string(folder.join("identity.toml")).unwrap();
+    let store = text.lines().find_map(|line| line.strip_prefix("store = ")).unwrap();
+    (store.trim_matches('"').to_owned(), text.contains("state = \"in-use\""))
+}
+
+#[test]
+fn empty_stores_take_the_places_of_all_members_one_after_the_other() {
+    let _limit = Limit::of(500, "member that rejoins");
+    let mut trio = Trio::group_with("disk", "log_mib = 128\n");
+    let (over, acknowledged) = (AtomicBool::new(false), AtomicU64::new(0));
+    let (client, reader) = (trio.client(REQUEST_MS), trio.client(60_000));
+    thread::scope(|scope| {
+        scope.spawn(|| count(&client, &over, &acknowledged));
+        wait_for_more(&acknowledged);
+        for lost in 0..3 {
+            // The leader's among them.
+            let (old, _) = store(&trio.folder(lost));
+            fs::remove_dir_all(trio.folder(lost)).unwrap();
+            trio.kill(lost);
+            wait_for_more(&acknowledged);
+            trio.run_with(lost, &["--replace", &old]);
+            wait_until(|| store(&trio.folder(lost)).1);
+            let (new, _) = store(&trio.folder(lost));
+            assert_ne!(new, old);
+            wait_for_more(&acknowledged);
+        }
+        over.store(true, Ordering::SeqCst);
+    });
+    // No member has its first store; each counts, after a start as well.
+    for away in 0..3 {
+        trio.kill(away);
+        assert!(number(reader.get("number").unwrap()) >= acknowledged.load(Ordering::SeqCst));
+        put(&reader, "without", Some(&[away as u8]));
+        trio.run(away);
+    }
+}
+
+#[test]
+fn empty_store_that_is_killed_again_and_again_takes_a_lost_ones_place_with_the_items() {
+    let _limit = Limit::of(500, "member that rejoins");
+    let mut trio = Trio::group_with("persistent-memory", "log_mib = 128\n");
+    let client = trio.client(60_000);
+    let leader = trio.leader();
+    let (lost, other) = ((leader + 1) % 3, (leader + 2) % 3);
+    put(&client, "key", Some(b"value"));
+    let first = segments(&trio.folder(lost)).remove(0);
+    let (old, _) = store(&trio.folder(lost));
+    trio.kill(lost);
+    fs::remove_dir_all(trio.folder(lost)).unwrap();
+    let mut number = 0_u32;
+    while [leader, other].iter().any(|at| segments(&trio.folder(*at)).contains(&first)) {
+        put(&client, &format!("key {}", number % 50), Some(&number.to_be_bytes().repeat(1 << 18)));
+        number += 1;
+    }
+    // The others say whose place it is; until an operator says so, too, it counts for nothing.
+    trio.run(lost);
+    trio.kill(lost);
+    trio.run_with(lost, &["--replace", &old]);
+    for pause_ms in [50, 200, 800] {
+        thread::sleep(Duration::from_millis(pause_ms));
+        trio.kill(lost);
+        trio.run_with(lost, &["--replace", &old]);
+    }
+    wait_until(|| store(&trio.folder(lost)).1);
+    trio.kill(other);
+    put(&client, "last", Some(b"value"));
+    trio.kill(leader);
+    trio.run(other);
+    assert_eq!(client.get("key").unwrap().as_deref(), Some(&b"value"[..]));
+    assert_eq!(client.get("last").unwrap().as_deref(), Some(&b"value"[..]));
+}
+
 /// Names of the segments in the folder of a member's first log.
 fn segments(folder: &Path) -> Vec<String> {
     let names = fs::read_dir(folder.join("log")).unwrap().map(|entry| entry.unwrap().file_name());

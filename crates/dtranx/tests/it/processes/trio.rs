@@ -72,12 +72,18 @@ impl Trio {
     }
 
     pub(crate) fn run(&mut self, at: usize) {
+        self.run_with(at, &[]);
+    }
+
+    /// Starts a server with these options beside those of all.
+    pub(crate) fn run_with(&mut self, at: usize, options: &[&str]) {
         let number = (at + 1).to_string();
         let which =
             if self.is_group { ["--id", "1", "--member", &number].to_vec() } else { ["--id", &number].to_vec() };
         let mut child = Command::new(env!("CARGO_BIN_EXE_dtranx"))
             .args(["serve", "--until-stdin-closes"])
             .args(which)
+            .args(options)
             .args(["--listen", &self.ports[at].address().to_string()])
             .arg("--config")
             .arg(self.folder.path().join("trio.toml"))

@@ -8,13 +8,13 @@ use std::time::Duration;
 
 use dtranx::client::{Client, ClientOptions, Error, Snapshot};
 use dtranx::cluster::{Cluster, Server as Described};
-use dtranx::core::{KeyRange, ServerId};
+use dtranx::core::{KeyRange, ServerId, StoreId};
 use dtranx::server::{Embedded, Resolver, Server, ServerConfig, verify};
 use tempfile::TempDir;
 
 use crate::limit::Limit;
 use crate::processes::appends::append_and_judge;
-use crate::server::{config, free_address};
+use crate::server::{cluster, config, free_address};
 
 const GROUP: ServerId = ServerId(1);
 
@@ -253,6 +253,87 @@ fn log_of_each_member_is_collected_and_what_is_gone_is_in_the_items() {
     let found = until_known(|| client.read(|snapshot| Ok(snapshot.scan(&KeyRange::all(), usize::MAX)?.items)));
     assert_eq!(found.len(), 11);
     assert!(found.iter().all(|(key, found)| key[..] == *b"first" || found[..] == *value.as_bytes()));
+}
+
+fn store_of(config: &ServerConfig) -> StoreId {
+    let text = fs::read_to_string(config.folder.join("identity.toml")).unwrap();
+    let store = text.lines().find_map(|line| line.strip_prefix("store = ")).unwrap();
+    StoreId::parse(store.trim_matches('"')).unwrap()
+}
+
+fn is_in_use(config: &ServerConfig) -> bool {
+    fs::read_to_string(config.folder.join("identity.toml")).unwrap().contains("state = \"in-use\"")
+}
+
+#[test]
+fn place_of_a_lost_store_is_not_taken_where_it_cannot_be() {
+    let _limit = Limit::of(300, "leader");
+    let mut members = Members::start(3);
+    put(&members.client(60_000).unwrap(), "key", "value");
+    let (lost, other) = (store_of(&members.config(2)), store_of(&members.config(1)));
+    let replace = |config: ServerConfig, lost| ServerConfig { replace: vec![lost], ..config };
+    members.end(2);
+    let refused = error(Server::start(&replace(members.config(2), other)));
+    assert!(refused.contains("that store is in use by a member of this cluster"), "{refused}");
+    let refused = error(Server::start(&replace(members.config(2), lost)));
+    assert!(refused.contains(&format!("--replace {lost}: that store is in use")), "{refused}");
+    let alone = config(&cluster(1), 1, &members.folder.path().join("alone"));
+    let refused = error(Server::start(&replace(alone, lost)));
+    assert!(refused.contains(&format!("--replace {lost}: server 1 is no group")), "{refused}");
+    // Under the name of a store that the others do not have, an empty one counts for nothing.
+    fs::remove_dir_all(&members.config(2).folder).unwrap();
+    members.servers[2] = Some(Server::start(&replace(members.config(2), StoreId([9; 16]))).unwrap());
+    put(&members.client(60_000).unwrap(), "key", "of two");
+    members.end(1);
+    let hasty = members.client(1_000);
+    hasty.and_then(|client| client.put("other", "value")).unwrap_err();
+    members.run(1);
+    assert!(!is_in_use(&members.config(2)));
+    // The right name may be said later.
+    members.end(2);
+    members.servers[2] = Some(Server::start(&replace(members.config(2), lost)).unwrap());
+    while !is_in_use(&members.config(2)) {
+        thread::sleep(Duration::from_millis(5));
+    }
+    members.end(0);
+    assert_eq!(get(&members.client(60_000).unwrap(), "key").as_deref(), Some("of two"));
+}
+
+#[test]
+fn lost_store_that_comes_back_is_refused_by_all() {
+    let _limit = Limit::of(300, "leader");
+    let (mut first, mut second, alone) = mixed();
+    put(&first.client(60_000).unwrap(), "key", "value");
+    let (config, aside) = (first.config(2), first.folder.path().join("aside"));
+    let lost = store_of(&config);
+    first.end(2);
+    fs::rename(&config.folder, &aside).unwrap();
+    first.servers[2] = Some(Server::start(&ServerConfig { replace: vec![lost], ..config.clone() }).unwrap());
+    while !is_in_use(&config) {
+        thread::sleep(Duration::from_millis(5));
+    }
+    // All others know the new store, also those outside of the group.
+    let new = store_of(&config).to_string();
+    let knows = |config: &ServerConfig| {
+        fs::read_to_string(config.folder.join("identity.toml")).unwrap().contains(&format!("\"1.3\" = \"{new}\""))
+    };
+    let others = [first.config(0), first.config(1), second.config(0), second.config(1), second.config(2)];
+    while !others.iter().all(knows) {
+        thread::sleep(Duration::from_millis(5));
+    }
+    first.end(2);
+    fs::rename(&config.folder, first.folder.path().join("new")).unwrap();
+    fs::rename(&aside, &config.folder).unwrap();
+    first.run(2);
+    // It is a majority with none of the others.
+    first.end(1);
+    // Some of these keys are the group's.
+    let hasty = first.client(1_000).unwrap();
+    assert!((0..16).any(|number| hasty.put(format!("key{number}"), "of one").is_err()));
+    first.run(1);
+    put(&first.client(60_000).unwrap(), "key", "of two");
+    (0..3).for_each(|at| second.end(at));
+    drop(alone);
 }
 
 /// A cluster of two groups and a server that is none, whose keys are spread over all three.

@@ -61,10 +61,11 @@ fn strangers_lose_their_connection_and_clients_go_on() {
     assert!(say(address, &version).is_empty());
 
     let caller = Caller::Client(None);
-    let other_cluster = Hello { cluster: "other".to_owned(), map: None, to: None, from: caller, nonce: [0; 16] };
+    let other_cluster =
+        Hello { cluster: "other".to_owned(), map: None, to: None, from: caller.clone(), nonce: [0; 16] };
     assert_eq!(refusal(&say(address, &hello(&other_cluster))), "this is the cluster \"test\", not \"other\"");
     let other_server =
-        Hello { cluster: "test".to_owned(), map: None, to: Some(ServerId(7)), from: caller, nonce: [0; 16] };
+        Hello { cluster: "test".to_owned(), map: None, to: Some(ServerId(7)), from: caller.clone(), nonce: [0; 16] };
     assert_eq!(refusal(&say(address, &hello(&other_server))), "this is server 1, not 7");
     let unknown = Caller::Server { server: ServerId(9), store: StoreId([0; 16]) };
     let map = Some(cluster.map_id());
@@ -80,7 +81,8 @@ fn strangers_lose_their_connection_and_clients_go_on() {
     oversized.extend([0; 4]);
     assert!(say(address, &oversized).is_empty());
     // A client sends a valid hello and then a frame that is no request.
-    let mut nonsense = hello(&Hello { cluster: "test".to_owned(), map: None, to: None, from: caller, nonce: [0; 16] });
+    let mut nonsense =
+        hello(&Hello { cluster: "test".to_owned(), map: None, to: None, from: caller.clone(), nonce: [0; 16] });
     encode(&vec![0xff_u8; 40], &mut nonsense).unwrap();
     let said = say(address, &nonsense);
     let (payload, taken) = next_frame(&said).unwrap().unwrap();

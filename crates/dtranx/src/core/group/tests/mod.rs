@@ -10,9 +10,10 @@ mod cut;
 mod elections;
 mod life;
 mod members;
+mod rejoin;
 mod rig;
 mod rounds;
 mod term;
 
 use super::*;
-use rig::{A, B, C, Rig, at, batch, id};
+use rig::{A, B, C, Rig, at, batch, id, log};

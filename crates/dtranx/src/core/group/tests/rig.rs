@@ -168,5 +168,5 @@ impl Rig {
 }
 
 pub(super) fn config(member: usize) -> Config {
-    Config { me: id(member), members: (A..=C).map(id).collect::<BTreeSet<MemberId>>(), flaw: None }
+    Config { me: id(member), members: (A..=C).map(id).collect::<BTreeSet<MemberId>>(), rejoins: None, flaw: None }
 }

@@ -85,3 +85,24 @@ fn flaw_conflict_counted_is_noticed() {
 fn flaw_node_kept_is_noticed() {
     is_noticed(with(Budget { ends: 1, ..Budget::default() }), Flaw::NodeKept);
 }
+
+#[test]
+fn flaw_rejoins_empty_is_noticed() {
+    let plan = with(Budget { elections: 1, ..Budget::default() });
+    is_noticed(Plan { lost: Some(2), ahead: 1, candidates: vec![1], ..plan }, Flaw::RejoinsEmpty);
+}
+
+#[test]
+fn flaw_rejoins_by_majority_is_noticed() {
+    let plan = with(Budget { elections: 1, ..Budget::default() });
+    is_noticed(Plan { is_begun_apart: true, lost: Some(2), candidates: vec![0], ..plan }, Flaw::RejoinsByMajority);
+}
+
+/// A term that the lost store has voted in is over when all others have started again, unless it
+/// has voted after one of them had.
+#[test]
+fn flaw_rejoins_in_any_term_is_noticed() {
+    let plan = with(Budget { elections: 1, entries: 1, losses: 1, ..Budget::default() });
+    let plan = Plan { is_mistaken: true, losing: vec![2], candidates: vec![1], writer: Some(0), ..plan };
+    is_noticed(plan, Flaw::RejoinsInAnyTerm);
+}

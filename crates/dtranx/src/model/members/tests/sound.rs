@@ -88,3 +88,48 @@ fn third_life_begins() {
         state.leaders.len() == 3 && state.leaders.values().all(|(_, has_begun)| *has_begun)
     });
 }
+
+/// What is acknowledged by the lost store, which the leader may or may not hear, stays.
+#[test]
+fn lost_store_that_has_acknowledged_an_entry() {
+    let plan = with(Budget { elections: 2, ..Budget::default() });
+    holds(Plan { lost: Some(2), ahead: 1, candidates: vec![1], ..plan });
+}
+
+#[test]
+fn lost_store_that_has_acknowledged_an_entry_and_crash_of_the_leader() {
+    let plan = with(Budget { elections: 1, crashes: 1, ..Budget::default() });
+    holds(Plan { lost: Some(2), ahead: 1, candidates: vec![1], crashing: vec![0, 2], ..plan });
+}
+
+/// The lost store has elected the second member, and the first has not heard of it.
+#[test]
+fn lost_store_that_has_voted() {
+    let plan = with(Budget { elections: 1, ..Budget::default() });
+    holds(Plan { is_replaced: true, lost: Some(2), candidates: vec![0], ..plan.clone() });
+    holds(Plan { is_begun_apart: true, lost: Some(2), candidates: vec![0], ..plan });
+}
+
+/// The first member refuses a store that votes for the second, and is then lost.
+#[test]
+fn store_that_is_called_lost_before_it_is() {
+    let plan = with(Budget { elections: 1, entries: 1, losses: 1, ..Budget::default() });
+    holds(Plan { is_mistaken: true, losing: vec![2], candidates: vec![1], writer: Some(0), ..plan });
+}
+
+#[test]
+fn lost_store_of_the_leader() {
+    let plan = with(Budget { elections: 1, ..Budget::default() });
+    holds(Plan { lost: Some(0), ahead: 1, candidates: vec![1], ..plan });
+}
+
+#[test]
+fn store_is_lost_at_any_time() {
+    holds(Plan { losing: vec![2], ..with(Budget { entries: 1, losses: 1, ..Budget::default() }) });
+}
+
+#[test]
+fn empty_store_gets_a_vote() {
+    let plan = with(Budget { elections: 1, ..Budget::default() });
+    reaches(Plan { lost: Some(2), candidates: vec![1], ..plan }, |state| state.has_replaced());
+}

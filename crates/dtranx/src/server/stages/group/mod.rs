@@ -19,9 +19,8 @@ mod transfers;
 mod translate;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use noraft::LogEntry;
@@ -34,11 +33,13 @@ use self::timers::Timers;
 use self::translate::{Outgoing, Payloads};
 use super::BATCH;
 use crate::core::StoreId;
-use crate::core::group::{self, Command, Config, Event, Found, Group, MemberId, State, Term, Timer};
+use crate::core::group::{self, Command, Config, Event, Found, Group, MemberId, Rejoin, State, Term, Timer};
 use crate::core::machine::TranxEvent;
 use crate::log::{self, Outline, Position};
 use crate::server::event::{Append, ToClient, ToServer};
-use crate::server::member_event::{Fetch, FromLog, FromMembers, FromTransfer, Held, LogWork, ToMember, Transfer};
+use crate::server::member_event::{
+    Fetch, FromLog, FromMembers, FromTransfer, Held, LogWork, Restart, ToMember, Transfer,
+};
 use crate::server::stats::ServerStats;
 use crate::server::transfer::Whole;
 use crate::stage::{Inlet, Outlet, Source, Stage};
@@ -70,10 +71,12 @@ pub(in crate::server) struct GroupStage {
     /// The life whose node runs here.
     serving: Option<Term>,
     /// Set when the engine is to be started again.
-    stepped_down: Arc<AtomicBool>,
+    restart: Arc<OnceLock<Restart>>,
     /// Followers that lack entries which are removed here. For the one that is given the items: the
     /// last entry before those that are kept for it.
     lacking: BTreeMap<u8, Option<u64>>,
+    /// Members whose answers were said to be missing until this one has a vote.
+    said_missing: Vec<u8>,
     /// Takes the items of a leader, with which the engine is to be started again.
     whole: Sender<Whole>,
     commands: Vec<Command>,
@@ -128,9 +131,9 @@ impl GroupStage {
         opened: (&Outline, log::State),
         sources: Sources,
         outlets: Outlets,
-        over: (Arc<AtomicBool>, Sender<Whole>),
+        over: (Arc<OnceLock<Restart>>, Sender<Whole>),
     ) -> Self {
-        let (stepped_down, whole) = over;
+        let (restart, whole) = over;
         let (outline, state) = opened;
         let state = State { term: state.term, vote: state.vote.map(MemberId), committed: outline.committed };
         let entries = translate::entries(outline);
@@ -150,15 +153,16 @@ impl GroupStage {
             spare: 0,
             leads: None,
             serving: None,
-            stepped_down,
+            restart,
             lacking: BTreeMap::new(),
+            said_missing: Vec::new(),
             whole,
             commands: Vec::new(),
         }
     }
 
     /// Begins to take part: all stores of the group are known.
-    fn begin(&mut self, stores: &BTreeMap<u8, StoreId>, now_ms: u64) -> Result<(), String> {
+    fn begin(&mut self, stores: &BTreeMap<u8, StoreId>, rejoins: Option<Rejoin>, now_ms: u64) -> Result<(), String> {
         let (Some(found), Some(own)) = (self.found.take(), stores.get(&self.me)) else { return Ok(()) };
         self.members = stores.iter().map(|(member, store)| (id(store), *member)).collect();
         if self.members.len() != stores.len() {
@@ -168,6 +172,7 @@ impl GroupStage {
         let config = Config {
             me: id(own),
             members,
+            rejoins,
             #[cfg(test)]
             flaw: None,
         };
@@ -227,8 +232,14 @@ impl GroupStage {
                 }
             }
             Command::End { .. } => {
-                self.stepped_down.store(true, Ordering::Release);
-                return Err("this member no longer leads".to_owned());
+                return Err(self.start_again(Restart::SteppedDown, "this member no longer leads"));
+            }
+            Command::Follow(promised) => {
+                let why = "this member knows what the lost store can have promised";
+                return Err(self.start_again(Restart::Follow(promised), why));
+            }
+            Command::Rejoined => {
+                return Err(self.start_again(Restart::Rejoined, "this member gets a vote"));
             }
             Command::Release { answer } => match self.answers.take(answer) {
                 Some(Held::ToServer(message)) => self.outlets.to_servers.send(message),
@@ -243,6 +254,24 @@ impl GroupStage {
             Command::Stop(damage) => return Err(stopped(damage)),
         }
         Ok(())
+    }
+
+    /// Ends the engine, which is started again. Returns the error that ends this stage.
+    fn start_again(&self, reason: Restart, why: &str) -> String {
+        // Another reason to start again does as well.
+        let _ = self.restart.set(reason);
+        why.to_owned()
+    }
+
+    /// Says for which members this one waits until it has a vote, when these are others than
+    /// before.
+    fn say_what_is_missing(&mut self) {
+        let Some(machine) = &self.machine else { return };
+        let missing: Vec<u8> = machine.waits_for().iter().filter_map(|id| self.members.get(id).copied()).collect();
+        if missing != self.said_missing && !missing.is_empty() {
+            eprintln!("dtranx: member {}: it takes a lost one's place, and waits for the members {missing:?}", self.me);
+        }
+        self.said_missing = missing;
     }
 
     /// Entries up to this one are spare, here and on the followers, who may not hear of it.
@@ -415,7 +444,7 @@ impl Stage for GroupStage {
         handled += self.sources.members.take(HEARD, &mut heard);
         for event in heard {
             match event {
-                FromMembers::Met(stores) => self.begin(&stores, now_ms)?,
+                FromMembers::Met { stores, rejoins } => self.begin(&stores, rejoins, now_ms)?,
                 FromMembers::Heard { from, message } => self.hear(from, message, now_ms)?,
             }
         }
@@ -430,6 +459,7 @@ impl Stage for GroupStage {
         while let Some(timer) = self.timers.take_due(now_ms) {
             if timer == Timer::Election {
                 self.stats.note_leader(None);
+                self.say_what_is_missing();
             }
             self.on(Event::Tick(timer), Staged::Nothing, now_ms)?;
             if timer == Timer::Heartbeat {

@@ -6,9 +6,8 @@ mod items;
 mod transfers;
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, OnceLock};
 
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -24,7 +23,7 @@ use crate::core::{
 use crate::log::{LogOptions, Medium, Memory, SegmentNumber, TranxLog};
 use crate::server::event::{Append, Garbage, ToClient};
 use crate::server::findings::Findings;
-use crate::server::member_event::{Begun, FromMembers, FromTransfer, Held, ToMember, Transfer};
+use crate::server::member_event::{Begun, FromMembers, FromTransfer, Held, Restart, ToMember, Transfer};
 use crate::server::stages::follow::FollowStage;
 use crate::server::stages::gc::GcStage;
 use crate::server::stages::member_wal::{self, MemberWalStage};
@@ -92,7 +91,7 @@ struct Member {
     transfer: Source<Transfer>,
     of_transfer: Inlet<FromTransfer>,
     given: Receiver<Whole>,
-    stepped_down: Arc<AtomicBool>,
+    restart: Arc<OnceLock<Restart>>,
     /// True once its node has begun.
     serves: bool,
     last_ticket: u64,
@@ -119,7 +118,7 @@ impl Member {
         let ((to_clients, for_clients), (tell, begun)) = (of(1000), channel());
         let (marks, garbage) = of(1000);
         let ((transfer, for_transfer), (of_transfer, from_transfer), (whole, given)) = (of(1000), of(1000), channel());
-        let stepped_down = Arc::new(AtomicBool::new(false));
+        let restart = Arc::new(OnceLock::new());
         let sources = Sources {
             members: from_members,
             records: from_records,
@@ -136,12 +135,12 @@ impl Member {
             transfer,
         };
         let number = at as u8 + 1;
-        let over = (stepped_down.clone(), whole);
+        let over = (restart.clone(), whole);
         let group = GroupStage::new(number, stats.clone(), (&outline, state), sources, outlets, over);
         let wal_outlets =
             member_wal::Outlets { group: log_events.outlet(), follow: follow.outlet(), gc: marks.outlet() };
         let stores = (1..=3).map(|member| (member, StoreId([member; 16]))).collect();
-        members.offer(FromMembers::Met(stores)).map_err(drop).unwrap();
+        members.offer(FromMembers::Met { stores, rejoins: None }).map_err(drop).unwrap();
         Self {
             group,
             wal: MemberWalStage::new(opened.log, segments, pending, stats.clone(), from_work, wal_outlets),
@@ -171,7 +170,7 @@ impl Member {
             transfer: for_transfer,
             of_transfer,
             given,
-            stepped_down,
+            restart,
             serves: false,
             last_ticket: 0,
             appended: Vec::new(),
@@ -181,11 +180,11 @@ impl Member {
 
     /// Runs the stages once; the disk of a member may hang.
     fn turn(&mut self, now_ms: u64, hangs: bool) {
-        if self.stepped_down.load(Ordering::Relaxed) {
+        if self.restart.get().is_some() {
             return;
         }
         let ran = self.group.run(now_ms).map(drop);
-        assert!(ran.is_ok() || self.stepped_down.load(Ordering::Relaxed), "{ran:?}");
+        assert!(ran.is_ok() || self.restart.get().is_some(), "{ran:?}");
         if !hangs {
             self.wal.run(now_ms).unwrap();
         }
@@ -299,7 +298,7 @@ impl World {
 
     fn is_leading(&self, at: usize) -> bool {
         let member = &self.members[at];
-        member.serves && !member.stepped_down.load(Ordering::Relaxed)
+        member.serves && member.restart.get().is_none()
     }
 
     /// Starts a member again with what its log has, and with the items that are durable.
@@ -373,7 +372,7 @@ impl World {
     /// Starts members again that no longer lead, as their engine does.
     fn start_again(&mut self) {
         for at in 0..3 {
-            if self.members[at].stepped_down.load(Ordering::Relaxed) {
+            if self.members[at].restart.get().is_some() {
                 self.restart(at);
             }
         }

@@ -43,6 +43,11 @@ pub(super) fn spell(message: Message, is_full: bool) -> Outgoing {
         Message::Would { term, asked, grants } => {
             MemberMessage::Would { term: term.get(), asked: asked.get(), is_granted: grants }
         }
+        Message::Rejoin => MemberMessage::Rejoin,
+        Message::RejoinAnswer { term, last, rejoins, members } => {
+            let members = members.into_iter().map(|member| member.0).collect();
+            MemberMessage::RejoinAnswer { term: term.get(), last: spelled(last), is_rejoining: rejoins, members }
+        }
     })
 }
 
@@ -85,6 +90,11 @@ pub(super) fn understand(from: MemberId, message: MemberMessage) -> Option<(Mess
         MemberMessage::Ask { term, last } => Message::Ask { term: Term::new(term), last: place(last) },
         MemberMessage::Would { term, asked, is_granted } => {
             Message::Would { term: Term::new(term), asked: Term::new(asked), grants: is_granted }
+        }
+        MemberMessage::Rejoin => Message::Rejoin,
+        MemberMessage::RejoinAnswer { term, last, is_rejoining, members } => {
+            let members = members.into_iter().map(MemberId).collect();
+            Message::RejoinAnswer { term: Term::new(term), last: place(last), rejoins: is_rejoining, members }
         }
         // The machine knows nothing of items.
         MemberMessage::Piece(_) | MemberMessage::Taken { .. } => return None,
@@ -140,6 +150,8 @@ mod tests {
             MemberMessage::Confirm { term: 3, number: 4 },
             MemberMessage::Ask { term: 3, last },
             MemberMessage::Would { term: 3, asked: 4, is_granted: false },
+            MemberMessage::Rejoin,
+            MemberMessage::RejoinAnswer { term: 3, last, is_rejoining: true, members: vec![4, 5, 6] },
         ];
         for said in messages {
             let Some((message, _)) = understand(FROM, said.clone()) else { panic!("{said:?}") };
