@@ -1,5 +1,5 @@
-//! What a lost store can have promised, as the other members' answers bound it: votes, by the latest
-//! term, and acknowledgements, by the newest entry (decision 0081, R2).
+//! What a lost store can have promised, as the other members' answers bound it: votes, by the
+//! latest term, and acknowledgements, by the newest entry (decision 0081, R2).
 
 use std::collections::BTreeMap;
 

@@ -1,6 +1,6 @@
 //! A store is lost, and an empty one takes its place (decision 0081). The others note it one after
-//! the other, and start their machines again; the new store's machine asks them, follows, and gets a
-//! vote. Each of these steps comes at any time.
+//! the other, and start their machines again; the new store's machine asks them, follows, and gets
+//! a vote. Each of these steps comes at any time.
 
 use std::collections::BTreeSet;
 
