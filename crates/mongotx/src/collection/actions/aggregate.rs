@@ -11,7 +11,7 @@ use crate::{
     command::reads::{aggregate, explain},
     coordinator::{
         Core,
-        request::{pipeline::AggregateCommand, terms::Terms},
+        request::{pipeline::AggregateCommand, query_options::QueryOptions},
         transaction::Transaction,
     },
     cursor::Cursor,
@@ -52,7 +52,7 @@ pub struct Aggregate<'a, T = Document> {
 
 impl<'a> Aggregate<'a> {
     pub(crate) fn new(core: &'a Arc<Core>, ns: Cow<'a, Namespace>, pipeline: Vec<Document>) -> Self {
-        let command = AggregateCommand::of(pipeline, Terms::default());
+        let command = AggregateCommand::of(pipeline, QueryOptions::default());
         Self { core, ns, command, session: None, of: PhantomData }
     }
 }
@@ -62,16 +62,16 @@ impl<'a, T> Aggregate<'a, T> {
         /// Sets how many documents the server sends at a time. Default: the server's own.
         batch_size(size: u32) => command.batch_size = Some(size);
         /// Sets the collation by which strings compare, as in MongoDB. Default: the collection's.
-        collation(collation: Document) => command.terms.collation = Some(collation);
+        collation(collation: Document) => command.options.collation = Some(collation);
         /// Sets the index to use, by its name or its key pattern. Default: the server chooses.
-        hint(hint: impl Into<Bson>) => command.terms.hint = Some(hint.into());
+        hint(hint: impl Into<Bson>) => command.options.hint = Some(hint.into());
         /// Sets variables that expressions can use as `$$name`, as `{name: value}`. Default: none.
-        let_vars(variables: Document) => command.terms.variables = Some(variables);
+        let_vars(variables: Document) => command.options.variables = Some(variables);
         /// Sets whether the server may use temporary files when its memory is short. Default: yes.
         allow_disk_use(allowed: bool) => command.allow_disk_use = allowed;
         /// Allows an answer that is this old: the read then takes no lock, waits for no transaction
         /// and, as a rule, costs one command.
-        max_staleness(age: Duration) => command.terms.staleness = Some(age);
+        max_staleness(age: Duration) => command.options.staleness = Some(age);
         /// Sets a comment, which the server shows in its log, its profiler and `currentOp`.
         comment(comment: impl Into<Bson>) => command.comment = Some(comment.into());
     }

@@ -10,7 +10,7 @@ use crate::{
     command::reads::count,
     coordinator::{
         Core,
-        request::{query::Query, terms::Terms},
+        request::{query::Query, query_options::QueryOptions},
     },
     error::Result,
     options::Namespace,
@@ -40,7 +40,7 @@ pub struct Count<'a> {
 
 impl<'a> Count<'a> {
     pub(in crate::collection) fn new(core: &'a Arc<Core>, ns: &'a Namespace, filter: Document) -> Self {
-        Self { core, ns, query: Query::of(filter, Terms::default()), session: None }
+        Self { core, ns, query: Query::of(filter, QueryOptions::default()), session: None }
     }
 
     setters! {
@@ -49,12 +49,12 @@ impl<'a> Count<'a> {
         /// Sets how many documents are counted at most; 0 is no limit.
         limit(limit: u64) => query.limit = limit;
         /// Sets the collation by which strings compare, as in MongoDB. Default: the collection's.
-        collation(collation: Document) => query.terms.collation = Some(collation);
+        collation(collation: Document) => query.options.collation = Some(collation);
         /// Sets the index to use, by its name or its key pattern. Default: the server chooses.
-        hint(hint: impl Into<Bson>) => query.terms.hint = Some(hint.into());
+        hint(hint: impl Into<Bson>) => query.options.hint = Some(hint.into());
         /// Allows an answer that is this old: the read then takes no lock, waits for no transaction
         /// and, as a rule, costs one command.
-        max_staleness(age: Duration) => query.terms.staleness = Some(age);
+        max_staleness(age: Duration) => query.options.staleness = Some(age);
     }
 }
 

@@ -9,7 +9,7 @@ use sd2v::filter::with_scripts_as_expressions;
 
 use crate::{
     command::writes::{delete, write_commands::DeleteCommand},
-    coordinator::{Core, request::terms::Terms},
+    coordinator::{Core, request::query_options::QueryOptions},
     error::Result,
     options::Namespace,
     session::Session,
@@ -46,11 +46,11 @@ impl<'a> Delete<'a> {
 
     setters! {
         /// Sets the collation by which strings compare, as in MongoDB. Default: the collection's.
-        collation(collation: Document) => command.terms.collation = Some(collation);
+        collation(collation: Document) => command.options.collation = Some(collation);
         /// Sets the index to use, by its name or its key pattern. Default: the server chooses.
-        hint(hint: impl Into<Bson>) => command.terms.hint = Some(hint.into());
+        hint(hint: impl Into<Bson>) => command.options.hint = Some(hint.into());
         /// Sets variables that `$expr` can use as `$$name`, as `{name: value}`. Default: none.
-        let_vars(variables: Document) => command.terms.variables = Some(variables);
+        let_vars(variables: Document) => command.options.variables = Some(variables);
     }
 }
 
@@ -66,5 +66,5 @@ impl<'a> IntoFuture for Delete<'a> {
 }
 
 pub(super) fn delete_command(filter: Document, multi: bool) -> DeleteCommand {
-    DeleteCommand { filter: with_scripts_as_expressions(filter), multi, terms: Terms::default() }
+    DeleteCommand { filter: with_scripts_as_expressions(filter), multi, options: QueryOptions::default() }
 }

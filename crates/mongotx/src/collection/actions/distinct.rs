@@ -11,7 +11,7 @@ use crate::{
     command::reads::distinct,
     coordinator::{
         Core,
-        request::{query::Query, terms::Terms},
+        request::{query::Query, query_options::QueryOptions},
     },
     error::Result,
     options::Namespace,
@@ -47,17 +47,17 @@ impl<'a> Distinct<'a> {
             core,
             ns,
             field: field.to_owned(),
-            query: Query::of(with_scripts_as_expressions(filter), Terms::default()),
+            query: Query::of(with_scripts_as_expressions(filter), QueryOptions::default()),
             session: None,
         }
     }
 
     setters! {
         /// Sets the collation by which strings compare, as in MongoDB. Default: the collection's.
-        collation(collation: Document) => query.terms.collation = Some(collation);
+        collation(collation: Document) => query.options.collation = Some(collation);
         /// Allows an answer that is this old: the read then takes no lock, waits for no transaction
         /// and, as a rule, costs one command.
-        max_staleness(age: Duration) => query.terms.staleness = Some(age);
+        max_staleness(age: Duration) => query.options.staleness = Some(age);
     }
 }
 

@@ -14,7 +14,7 @@ use crate::{
         Core,
         request::{
             query::Query,
-            terms::{FindOnly, Terms},
+            query_options::{FindOnly, QueryOptions},
         },
         transaction::Transaction,
     },
@@ -61,7 +61,7 @@ impl<'a, T> Find<'a, T> {
         Self {
             core,
             ns,
-            query: Query::of(with_scripts_as_expressions(filter), Terms::default()),
+            query: Query::of(with_scripts_as_expressions(filter), QueryOptions::default()),
             session: None,
             of: PhantomData,
         }
@@ -80,14 +80,14 @@ impl<'a, T> Find<'a, T> {
         /// Sets how many documents the server sends at a time. Default: the server's own.
         batch_size(size: u32) => query.batch_size = Some(size);
         /// Sets the collation by which strings compare, as in MongoDB. Default: the collection's.
-        collation(collation: Document) => query.terms.collation = Some(collation);
+        collation(collation: Document) => query.options.collation = Some(collation);
         /// Sets the index to use, by its name or its key pattern. Default: the server chooses.
-        hint(hint: impl Into<Bson>) => query.terms.hint = Some(hint.into());
+        hint(hint: impl Into<Bson>) => query.options.hint = Some(hint.into());
         /// Sets variables that `$expr` can use as `$$name`, as `{name: value}`. Default: none.
-        let_vars(variables: Document) => query.terms.variables = Some(variables);
+        let_vars(variables: Document) => query.options.variables = Some(variables);
         /// Allows an answer that is this old: the read then takes no lock, waits for no transaction
         /// and, as a rule, costs one command.
-        max_staleness(age: Duration) => query.terms.staleness = Some(age);
+        max_staleness(age: Duration) => query.options.staleness = Some(age);
     }
 
     /// Sets the key of the hinted index at which reading begins. This option and the next three are
@@ -164,7 +164,7 @@ impl<'a, T> Find<'a, T> {
     }
 
     fn find_only(&mut self) -> &mut FindOnly {
-        self.query.terms.find_only.get_or_insert_default()
+        self.query.options.find_only.get_or_insert_default()
     }
 
     /// The server's plan for the command that this would send now. What is pending is settled

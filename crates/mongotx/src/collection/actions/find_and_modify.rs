@@ -87,12 +87,12 @@ impl<'a, T> FindOneAndUpdate<'a, T> {
         /// Sets the filters that say which array elements `$[name]` means.
         array_filters(filters: impl IntoIterator<Item = Document>) => command.array_filters = Some(filters.into_iter().collect());
         /// Sets the collation by which strings compare, as in MongoDB. Default: the collection's.
-        collation(collation: Document) => command.terms.collation = Some(collation);
+        collation(collation: Document) => command.options.collation = Some(collation);
         /// Sets the index to use, by its name or its key pattern. Default: the server chooses.
-        hint(hint: impl Into<Bson>) => command.terms.hint = Some(hint.into());
+        hint(hint: impl Into<Bson>) => command.options.hint = Some(hint.into());
         /// Sets variables that `$expr` and pipelines can use as `$$name`, as `{name: value}`.
         /// Default: none.
-        let_vars(variables: Document) => command.terms.variables = Some(variables);
+        let_vars(variables: Document) => command.options.variables = Some(variables);
     }
 }
 
@@ -170,11 +170,11 @@ impl<'a, T> FindOneAndDelete<'a, T> {
         /// Default: all.
         projection(projection: Document) => projection = Some(projection);
         /// Sets the collation by which strings compare, as in MongoDB. Default: the collection's.
-        collation(collation: Document) => command.terms.collation = Some(collation);
+        collation(collation: Document) => command.options.collation = Some(collation);
         /// Sets the index to use, by its name or its key pattern. Default: the server chooses.
-        hint(hint: impl Into<Bson>) => command.terms.hint = Some(hint.into());
+        hint(hint: impl Into<Bson>) => command.options.hint = Some(hint.into());
         /// Sets variables that `$expr` can use as `$$name`, as `{name: value}`. Default: none.
-        let_vars(variables: Document) => command.terms.variables = Some(variables);
+        let_vars(variables: Document) => command.options.variables = Some(variables);
     }
 }
 

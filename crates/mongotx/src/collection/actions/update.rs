@@ -12,7 +12,7 @@ use crate::{
         update::{self, UpdateResult},
         write_commands::UpdateCommand,
     },
-    coordinator::{Core, request::terms::Terms},
+    coordinator::{Core, request::query_options::QueryOptions},
     error::Result,
     options::Namespace,
     session::Session,
@@ -49,7 +49,7 @@ pub struct UpdateAction<'a> {
 pub(super) fn update_command(filter: Document, multi: bool) -> UpdateCommand {
     let update = Update::Operators(Document::new());
     let filter = with_scripts_as_expressions(filter);
-    UpdateCommand { filter, update, multi, upsert: false, array_filters: None, terms: Terms::default() }
+    UpdateCommand { filter, update, multi, upsert: false, array_filters: None, options: QueryOptions::default() }
 }
 
 impl<'a> UpdateAction<'a> {
@@ -69,12 +69,12 @@ impl<'a> UpdateAction<'a> {
         /// Sets the filters that say which array elements `$[name]` means.
         array_filters(filters: impl IntoIterator<Item = Document>) => command.array_filters = Some(filters.into_iter().collect());
         /// Sets the collation by which strings compare, as in MongoDB. Default: the collection's.
-        collation(collation: Document) => command.terms.collation = Some(collation);
+        collation(collation: Document) => command.options.collation = Some(collation);
         /// Sets the index to use, by its name or its key pattern. Default: the server chooses.
-        hint(hint: impl Into<Bson>) => command.terms.hint = Some(hint.into());
+        hint(hint: impl Into<Bson>) => command.options.hint = Some(hint.into());
         /// Sets variables that `$expr` and pipelines can use as `$$name`, as `{name: value}`.
         /// Default: none.
-        let_vars(variables: Document) => command.terms.variables = Some(variables);
+        let_vars(variables: Document) => command.options.variables = Some(variables);
     }
 }
 

@@ -305,12 +305,12 @@ mod tests {
     use bson::{doc, rawdoc};
 
     use super::*;
-    use crate::coordinator::request::terms::Terms;
+    use crate::coordinator::request::query_options::QueryOptions;
 
     /// Returns true if a query with a limit of 2 has looked behind the last of so many documents.
     fn has_looked_behind(known: &Collection, fetched: i32) -> bool {
         let sort = Some(doc! {"_id": 1});
-        let query = Query { sort, limit: 2, ..Query::of(doc! {"_id": {"$gte": 0}}, Terms::default()) };
+        let query = Query { sort, limit: 2, ..Query::of(doc! {"_id": {"$gte": 0}}, QueryOptions::default()) };
         let stored = |id| Stored { document: rawdoc! {"_id": id}, lock: LockState::default(), key: None };
         let stored: Vec<Stored> = (0..fetched).map(stored).collect();
         span(&query, known, &stored).may_have(&OwnKey::of(&fetched.into()))

@@ -44,7 +44,7 @@ pub(crate) async fn by_id_filter(
     ns: &Namespace,
     query: &Query,
 ) -> Result<Option<Document>> {
-    let unpinned = query.skip > 0 || query.terms.staleness.is_some() || query.sees_lock_fields();
+    let unpinned = query.skip > 0 || query.options.staleness.is_some() || query.sees_lock_fields();
     if unpinned || has_special(&query.filter) {
         return Ok(None);
     }
@@ -54,7 +54,7 @@ pub(crate) async fn by_id_filter(
     if is_only_id(&query.filter) {
         return Ok(Some(query.filter.clone()));
     }
-    let mut filter = Address::named(id, &query.filter, &query.terms, &core.catalog.shard_key(ns).await?).filter();
+    let mut filter = Address::named(id, &query.filter, &query.options, &core.catalog.shard_key(ns).await?).filter();
     filter.insert("$or", [guard_filter(&query.filter), doc! {WRITER: {"$exists": true}}]);
     Ok(Some(filter))
 }
@@ -67,8 +67,8 @@ pub(crate) async fn own_by_id(
     ns: &Namespace,
     query: &Query,
 ) -> Result<Option<Documents>> {
-    let plain = is_only_id(&query.filter) && query.projection.is_none() && query.terms.is_plain();
-    if !plain || query.skip > 0 || query.terms.staleness.is_some() || query.terms.hint.is_some() {
+    let plain = is_only_id(&query.filter) && query.projection.is_none() && query.options.is_plain();
+    if !plain || query.skip > 0 || query.options.staleness.is_some() || query.options.hint.is_some() {
         return Ok(None);
     }
     let held = query.pinned_id(core, ns).await?.filter(|id| tx.may_hold(ns, id));
@@ -221,7 +221,7 @@ async fn clear_locks(
     lock: &LockState,
     me: Option<TxId>,
 ) -> Result<()> {
-    let at = core.locator.locate(None, ns, id, &query.filter, &query.terms).await?;
+    let at = core.locator.locate(None, ns, id, &query.filter, &query.options).await?;
     core.repairs.clear_locks(ns, &at, lock, me).await.map(drop)
 }
 
@@ -238,8 +238,9 @@ fn answer_of_both(query: &Query, stored: &RawDocument, lock: &LockState) -> Resu
 
 /// The filter that fetches a few documents, locked or not; `None`: not a query for this way.
 pub(crate) async fn by_ids_filter(core: &Core, ns: &Namespace, query: &Query) -> Result<Option<Document>> {
-    let bounded = query.skip > 0 || query.limit > 0 || query.terms.staleness.is_some() || query.terms.hint.is_some();
-    if bounded || !query.terms.is_plain() || query.sees_lock_fields() || has_special(&query.filter) {
+    let bounded =
+        query.skip > 0 || query.limit > 0 || query.options.staleness.is_some() || query.options.hint.is_some();
+    if bounded || !query.options.is_plain() || query.sees_lock_fields() || has_special(&query.filter) {
         return Ok(None);
     }
     let few = pinned_ids(&query.filter).filter(|ids| (2..=MOST_IDS).contains(&ids.len()));

@@ -145,8 +145,8 @@ pub(crate) async fn is_for_this_way(core: &Core, ns: &Namespace, query: &Query) 
 /// Returns true if a whole document is enough to answer the query without the server
 /// ([`answered`]).
 pub(crate) fn is_answered_here(query: &Query) -> bool {
-    let terms = &query.terms;
-    let plain = query.skip == 0 && terms.is_plain() && terms.hint.is_none() && terms.staleness.is_none();
+    let options = &query.options;
+    let plain = query.skip == 0 && options.is_plain() && options.hint.is_none() && options.staleness.is_none();
     let shown = query.projection.as_ref().is_none_or(is_plain_projection);
     // Whatever the server might refuse, it has to see.
     let sorted = query.sort.as_ref().is_none_or(Document::is_empty);

@@ -207,7 +207,7 @@ async fn of_query(
 /// A filter on whole documents would see their locks; what only an index answers has places of its
 /// own.
 async fn is_answered_by_aggregation(core: &Core, ns: &Namespace, query: &Query) -> Result<bool> {
-    if query.sees_lock_fields() || sd2v::filter::has_special(&query.filter) || query.terms.find_only.is_some() {
+    if query.sees_lock_fields() || sd2v::filter::has_special(&query.filter) || query.options.find_only.is_some() {
         return Ok(false);
     }
     core.catalog.ensure_pending_index(ns).await
@@ -242,14 +242,14 @@ async fn after_probe(
 ) -> Result<Option<Command>> {
     let pending = core.pending.pending_filter(ns, &query.filter, me).await?;
     let wide = match wants_all_writers(query, &answer) {
-        true => wide_probe(core, ns, &query.filter, me, query.batch_size, &query.terms).await?,
+        true => wide_probe(core, ns, &query.filter, me, query.batch_size, &query.options).await?,
         false => None,
     };
     let behind_all = wide.and_then(|(all, looks)| {
         let command = behind(ns, query, who_has_anything(ns, &all), all, answer.clone())?;
         Some((Box::new(command), looks))
     });
-    let first = match is_for_everything_in_crowd(core, ns, &pending, me, &query.terms).await? {
+    let first = match is_for_everything_in_crowd(core, ns, &pending, me, &query.options).await? {
         true => who_has_anything(ns, &pending),
         false => who_has_pending(ns, &pending),
     };
@@ -259,13 +259,13 @@ async fn after_probe(
 /// The answer behind a probe: the `find` or aggregation `first`, or its condition in one pipeline.
 fn behind(ns: &Namespace, query: &Query, first: Document, pending: Document, answer: Vec<Document>) -> Option<Command> {
     let mut apart = as_find(&ns.coll, &answer).map(|answer| [first, answer]);
-    let mut piped = command(&ns.coll, &[(ns.coll.as_str(), pending)], answer, &query.terms)?;
+    let mut piped = command(&ns.coll, &[(ns.coll.as_str(), pending)], answer, &query.options)?;
     if let Some(size) = query.batch_size {
         piped.insert("cursor", doc! {"batchSize": i64::from(size)});
     }
     if let Some([probe, answer]) = &mut apart {
-        query.terms.add_to(probe);
-        query.terms.add_to(answer);
+        query.options.add_to(probe);
+        query.options.add_to(answer);
         answer.insert("allowDiskUse", true);
         answer.extend(query.batch_size.map(|size| ("batchSize".to_owned(), i64::from(size).into())));
     }

@@ -30,7 +30,7 @@ const NO_PLAN: i32 = 291;
 /// The documents in the view of a transaction that sees `own` unsafe versions. (`None`: there are
 /// none, but query or projection read whole documents.)
 pub(crate) async fn find(core: &Core, own: Option<&Visible>, ns: &Namespace, query: &Query) -> Result<Documents> {
-    query.terms.check_mapped()?;
+    query.options.check_mapped()?;
     if !has_special(&query.filter) {
         return Ok(Documents::streaming(core.server.cursor(&ns.db, own_command(own, ns, query)?).await?));
     }
@@ -43,7 +43,7 @@ pub(crate) async fn find(core: &Core, own: Option<&Visible>, ns: &Namespace, que
 
 /// The command of [`find`], to be explained.
 pub(crate) fn command(own: Option<&Visible>, ns: &Namespace, query: &Query) -> Result<Document> {
-    query.terms.check_mapped()?;
+    query.options.check_mapped()?;
     if !has_special(&query.filter) {
         return own_command(own, ns, query);
     }

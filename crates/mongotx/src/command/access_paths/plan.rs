@@ -27,7 +27,7 @@ use crate::{
     coordinator::{
         Core,
         queries::one_process::OneProcessAttempts,
-        request::{pipeline::AggregateCommand, query::Query, terms::Terms},
+        request::{pipeline::AggregateCommand, query::Query, query_options::QueryOptions},
         transaction::Transaction,
     },
     error::Result,
@@ -54,8 +54,8 @@ impl Plan {
         command: &AggregateCommand,
     ) -> Result<Self> {
         let Resolved { ns, pipeline, collation, collated } = Resolved::of(core, ns, command).await?;
-        let terms = Terms { collation, ..command.terms.clone() };
-        let command = AggregateCommand { pipeline, terms, ..command.clone() };
+        let options = QueryOptions { collation, ..command.options.clone() };
+        let command = AggregateCommand { pipeline, options, ..command.clone() };
         let sources = Sources {
             me: tx.and_then(Transaction::id),
             collated,
@@ -109,8 +109,8 @@ impl Plan {
 
     /// The queries that find everything that the pipeline reads, one for each collection.
     pub(crate) fn queries(&self) -> Vec<(Namespace, Query)> {
-        let terms = || Terms { hint: None, ..self.command.terms.clone() };
-        self.reads().into_iter().map(|(ns, condition)| (ns, Query::of(condition, terms()))).collect()
+        let options = || QueryOptions { hint: None, ..self.command.options.clone() };
+        self.reads().into_iter().map(|(ns, condition)| (ns, Query::of(condition, options()))).collect()
     }
 
     /// Bounds the pipeline, as `me` sees it, to these documents of each collection.
@@ -138,7 +138,7 @@ impl Plan {
         }
         let mut attempts = OneProcessAttempts::begin(&core.server);
         loop {
-            if self.command.terms.staleness.is_some() || !self.nothing_is_pending(core).await? {
+            if self.command.options.staleness.is_some() || !self.nothing_is_pending(core).await? {
                 self.settle(core).await?;
             }
             core.server.at(Step::BeforeSettledQuery).await;
@@ -151,7 +151,7 @@ impl Plan {
 
     async fn unprobed(&self, core: &Core) -> Result<Option<Documents>> {
         let nothing_own = self.sources.written.is_empty() && self.sources.visible.is_empty();
-        if !nothing_own || !core.unprobed.may_be_unprobed(&self.ns, &self.command.terms) {
+        if !nothing_own || !core.unprobed.may_be_unprobed(&self.ns, &self.command.options) {
             return Ok(None);
         }
         let reads: Vec<Namespace> = self.mapped.reads.iter().map(|read| self.namespace(&read.collection)).collect();
@@ -165,14 +165,14 @@ impl Plan {
 
     /// The command that is right when nothing is pending; `None` when there is no such one.
     pub(crate) async fn one_command(&self, core: &Core) -> Result<Option<Document>> {
-        let stale = self.command.terms.staleness.is_some();
+        let stale = self.command.options.staleness.is_some();
         let nothing_own = self.sources.written.is_empty() && self.sources.visible.is_empty();
         if stale || !nothing_own || !self.mapped.stands_in_union || self.mapped.reads.is_empty() {
             return Ok(None);
         }
         let probes = self.probes(core).await?;
         let answer = self.mapped.stages.clone();
-        let mut command = probed::command(&self.ns.coll, &probes, answer, &self.command.terms);
+        let mut command = probed::command(&self.ns.coll, &probes, answer, &self.command.options);
         if let Some(command) = command.as_mut() {
             self.command.add_options(command);
         }
@@ -186,11 +186,11 @@ impl Plan {
         if read.collection != self.ns.coll || !wide_probe::is_counted(stages) {
             return Ok(command);
         }
-        let (filter, terms, size) = (self.condition(read), &self.command.terms, self.command.batch_size);
-        let wide = wide_probe::wide_probe(core, &self.ns, &filter, self.sources.me, size, terms).await?;
+        let (filter, options, size) = (self.condition(read), &self.command.options, self.command.batch_size);
+        let wide = wide_probe::wide_probe(core, &self.ns, &filter, self.sources.me, size, options).await?;
         let Some((all, looks)) = wide else { return Ok(command) };
         let probes = [(self.ns.coll.as_str(), all)];
-        let Some(mut wide) = probed::command(&self.ns.coll, &probes, stages.clone(), terms) else {
+        let Some(mut wide) = probed::command(&self.ns.coll, &probes, stages.clone(), options) else {
             return Ok(command);
         };
         self.command.add_options(&mut wide);
@@ -207,7 +207,7 @@ impl Plan {
         for read in &self.mapped.reads {
             if core.catalog.ensure_pending_index(&self.namespace(&read.collection)).await? {
                 // Variables are known to the user's own command only.
-                let knows = self.command.terms.variables.is_none();
+                let knows = self.command.options.variables.is_none();
                 let condition = if knows { self.condition(read) } else { Document::new() };
                 let ns = self.namespace(&read.collection);
                 core.finisher.clear_before_query(&ns).await;
@@ -228,19 +228,19 @@ impl Plan {
         }
         let probes = self.probes(core).await?;
         let Some((coll, _)) = probes.first() else { return Ok(true) };
-        let terms = Terms { collation: self.command.terms.collation.clone(), ..Terms::default() };
+        let options = QueryOptions { collation: self.command.options.collation.clone(), ..QueryOptions::default() };
         let nothing = vec![doc! {"$match": {"_id": {"$in": []}}}];
-        let Some(command) = probed::command(coll, &probes, nothing, &terms) else { return Ok(false) };
+        let Some(command) = probed::command(coll, &probes, nothing, &options) else { return Ok(false) };
         Ok(probed::ask(core, &self.ns, command, self.sources.me).await?.is_some())
     }
 
-    /// Afterwards the safe versions are the latest, or as fresh as the terms ask; but for those
+    /// Afterwards the safe versions are the latest, or as fresh as the options ask; but for those
     /// that cannot be finished, which are mapped.
     pub(crate) async fn settle(&mut self, core: &Core) -> Result<()> {
         for read in &self.mapped.reads {
             let ns = self.namespace(&read.collection);
             let settled =
-                core.pending.settle_pending(&ns, &self.condition(read), &self.command.terms, self.sources.me).await?;
+                core.pending.settle_pending(&ns, &self.condition(read), &self.command.options, self.sources.me).await?;
             if !settled.unfinished.is_empty() {
                 self.sources.visible.insert(read.collection.clone(), settled.unfinished);
             }

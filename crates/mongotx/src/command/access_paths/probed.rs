@@ -15,7 +15,7 @@ use sd2v::{
 
 use crate::{
     command::query::documents::Documents,
-    coordinator::{Core, catalog::WideProbes, request::terms::Terms},
+    coordinator::{Core, catalog::WideProbes, request::query_options::QueryOptions},
     document,
     error::{ErrorKind, Result},
     options::Namespace,
@@ -35,15 +35,15 @@ pub(super) fn who_has_pending(ns: &Namespace, pending: &Document) -> Document {
 }
 
 /// The answer's stages on `coll`, behind the probes: each a collection and the pending documents
-/// that matter there. `None` when the terms cannot be carried over: a hint would bind the first
+/// that matter there. `None` when the options cannot be carried over: a hint would bind the first
 /// part only.
 pub(crate) fn command(
     coll: &str,
     probes: &[(&str, Document)],
     answer: Vec<Document>,
-    terms: &Terms,
+    options: &QueryOptions,
 ) -> Option<Document> {
-    if terms.hint.is_some() || terms.variables.is_some() || terms.find_only.is_some() {
+    if options.hint.is_some() || options.variables.is_some() || options.find_only.is_some() {
         return None;
     }
     let nowhere = doc! {"_id": {"$in": []}};
@@ -57,7 +57,7 @@ pub(crate) fn command(
     }
     pipeline.push(doc! {"$unionWith": {"coll": coll, "pipeline": answer}});
     let mut command = doc! {"aggregate": coll, "pipeline": pipeline, "cursor": {}, "allowDiskUse": true};
-    terms.add_to(&mut command);
+    options.add_to(&mut command);
     Some(command)
 }
 

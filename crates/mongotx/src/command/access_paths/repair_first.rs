@@ -28,7 +28,7 @@ pub(crate) async fn find(core: &Core, ns: &Namespace, query: &Query, me: Option<
     }
     let mut attempts = OneProcessAttempts::begin(&core.server);
     loop {
-        let settled = core.pending.settle_pending(ns, &query.filter, &query.terms, me).await?;
+        let settled = core.pending.settle_pending(ns, &query.filter, &query.options, me).await?;
         core.server.at(Step::BeforeSettledQuery).await;
         let found = match settled.visible(None) {
             Some(unfinished) => own_view::find(core, Some(&unfinished), ns, query).await?,

@@ -93,7 +93,7 @@ async fn search(
     };
     scratch.make(&index.spec).await?;
     let mut copy = doc! {"aggregate": &ns.coll, "pipeline": copy_own(parts, own, &scratch.ns.coll)?, "cursor": {}};
-    query.terms.add_to(&mut copy);
+    query.options.add_to(&mut copy);
     if let Err(refused) = core.server.run_command(&ns.db, copy).await {
         // The index that cannot hold a document of the collection cannot hold it here.
         core.repairs.refuse_unfinished(ns, &Document::new(), own.writers()).await?;

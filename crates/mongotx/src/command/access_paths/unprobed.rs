@@ -22,7 +22,7 @@ use crate::{
 /// be called first: it sends nothing. Where it returns false because there is no lease, the query
 /// counts as demand for one.
 pub(crate) fn may(core: &Core, ns: &Namespace, query: &Query) -> bool {
-    !query.is_for_locks && !query.sees_lock_fields() && core.unprobed.may_be_unprobed(ns, &query.terms)
+    !query.is_for_locks && !query.sees_lock_fields() && core.unprobed.may_be_unprobed(ns, &query.options)
 }
 
 /// The documents that these stages answer, of what the query selects.
@@ -42,8 +42,8 @@ pub(super) async fn aggregate_unprobed(
             }
             return command;
         };
-        query.terms.add_to(&mut find);
-        query.terms.add_hint(&mut find);
+        query.options.add_to(&mut find);
+        query.options.add_hint(&mut find);
         find.insert("allowDiskUse", true);
         find.extend(query.batch_size.map(|size| ("batchSize".to_owned(), i64::from(size).into())));
         find

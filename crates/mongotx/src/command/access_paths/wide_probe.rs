@@ -13,7 +13,7 @@ use crate::{
     coordinator::{
         Core,
         catalog::WideProbes,
-        request::{query::Query, terms::Terms},
+        request::{query::Query, query_options::QueryOptions},
     },
     error::Result,
     options::Namespace,
@@ -39,9 +39,9 @@ pub(super) async fn is_for_everything_in_crowd(
     ns: &Namespace,
     pending: &Document,
     me: Option<TxId>,
-    terms: &Terms,
+    options: &QueryOptions,
 ) -> Result<bool> {
-    if terms.collation.is_some() {
+    if options.collation.is_some() {
         return Ok(false);
     }
     let is_crowded = core.catalog.look_up(ns).await?.wide_probes().is_some();
@@ -57,9 +57,9 @@ pub(crate) async fn wide_probe(
     filter: &Document,
     me: Option<TxId>,
     batch_size: Option<u32>,
-    terms: &Terms,
+    options: &QueryOptions,
 ) -> Result<Option<(Document, Arc<WideProbes>)>> {
-    let is_special = terms.collation.is_some() || batch_size.is_some_and(|size| size as usize <= MAX_WRITERS);
+    let is_special = options.collation.is_some() || batch_size.is_some_and(|size| size as usize <= MAX_WRITERS);
     // Documents that this client has left are decided: they are looked for only where they matter.
     if is_special || core.finisher.has_left(ns) {
         return Ok(None);

@@ -18,7 +18,7 @@ use crate::{
             each::{Act, Changing, Each, Form, Inserting},
             target::Target,
         },
-        request::{address::Address, query, terms::Terms},
+        request::{address::Address, query, query_options::QueryOptions},
         transaction::Transaction,
     },
     error::Result,
@@ -31,7 +31,7 @@ pub(super) const MOST_COMBINED: usize = 500;
 /// A change of one document that may be sent together with others.
 struct Statement<'a> {
     filter: &'a Document,
-    terms: &'a Terms,
+    options: &'a QueryOptions,
     change: Change<'a>,
 }
 
@@ -41,10 +41,10 @@ struct Statement<'a> {
 fn statement_of(operation: &Operation, is_there: bool) -> Option<Statement<'_>> {
     match operation {
         Operation::Update(command) if command.may_go_together() || is_there => {
-            Some(Statement { filter: &command.filter, terms: &command.terms, change: command.change() })
+            Some(Statement { filter: &command.filter, options: &command.options, change: command.change() })
         }
-        Operation::Delete(command) if command.terms.is_plain() && command.terms.hint.is_none() => {
-            Some(Statement { filter: &command.filter, terms: &command.terms, change: Change::Remove })
+        Operation::Delete(command) if command.options.is_plain() && command.options.hint.is_none() => {
+            Some(Statement { filter: &command.filter, options: &command.options, change: Change::Remove })
         }
         _ => None,
     }
@@ -106,8 +106,8 @@ pub(super) async fn send_together(
     let each = |(at, write)| {
         let act = match write {
             Addressed::Insert(inserting) => Act::Insert(inserting),
-            Addressed::Change(Statement { filter, terms, change }) => {
-                let target = Target { ns, at, filter, terms, chosen: false };
+            Addressed::Change(Statement { filter, options, change }) => {
+                let target = Target { ns, at, filter, options, chosen: false };
                 Act::Change(Changing { target, change, as_read: as_read(at) })
             }
         };
@@ -203,7 +203,7 @@ enum Named {
 }
 
 async fn named(core: &Core, tx: &Transaction, ns: &Namespace, command: &Statement<'_>) -> Result<Option<Named>> {
-    if let Some(id) = query::named_id(core, ns, command.filter, command.terms).await? {
+    if let Some(id) = query::named_id(core, ns, command.filter, command.options).await? {
         return Ok(Some(Named::Id(id)));
     }
     // The transaction's own documents may have other keys than those that all clients see.

@@ -165,8 +165,8 @@ pub(crate) async fn write_first(
 /// locked meanwhile. (Inserts are a bulk of their own: [`crate::command::writes::insert`].)
 fn is_keyed(collection: &Collection, operation: &Operation) -> bool {
     let Operation::Update(command) = operation else { return false };
-    let UpdateCommand { filter, update, multi, upsert, array_filters, terms, .. } = &**command;
-    let is_plain = !multi && array_filters.is_none() && terms.is_plain() && terms.hint.is_none();
+    let UpdateCommand { filter, update, multi, upsert, array_filters, options, .. } = &**command;
+    let is_plain = !multi && array_filters.is_none() && options.is_plain() && options.hint.is_none();
     is_plain
         && collection.watch.is_none()
         && collection.needs_transaction((!upsert).then_some(update))
@@ -324,8 +324,8 @@ fn statement_of(collection: &Collection, operation: &Operation, is_trusted: bool
     match operation {
         Operation::Insert(document) => (!collection.needs_transaction(None)).then(|| with_id(document.clone())),
         Operation::Update(command) => {
-            let UpdateCommand { filter, update, multi, upsert, array_filters, terms, .. } = &**command;
-            let is_plain = !multi && array_filters.is_none() && terms.is_plain() && terms.hint.is_none();
+            let UpdateCommand { filter, update, multi, upsert, array_filters, options, .. } = &**command;
+            let is_plain = !multi && array_filters.is_none() && options.is_plain() && options.hint.is_none();
             if !is_plain || collection.needs_transaction((!upsert).then_some(update)) {
                 return None;
             }
@@ -339,8 +339,8 @@ fn statement_of(collection: &Collection, operation: &Operation, is_trusted: bool
             Some((id, command.statement(query, *upsert)))
         }
         Operation::Delete(command) => {
-            let DeleteCommand { filter, multi, terms } = &**command;
-            let is_plain = !multi && terms.is_plain() && terms.hint.is_none() && collection.watch.is_none();
+            let DeleteCommand { filter, multi, options } = &**command;
+            let is_plain = !multi && options.is_plain() && options.hint.is_none() && collection.watch.is_none();
             let id = only_id(filter).filter(|_| is_plain)?;
             Some((id, doc! {"q": unlocked_or_failing(filter), "limit": 1}))
         }

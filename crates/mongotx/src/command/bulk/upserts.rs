@@ -154,12 +154,12 @@ async fn named_alone(
     collection: &Collection,
     command: &UpdateCommand,
 ) -> Result<Option<Name>> {
-    let is_plain = command.upsert && !command.multi && command.terms.is_plain() && command.terms.hint.is_none();
+    let is_plain = command.upsert && !command.multi && command.options.is_plain() && command.options.hint.is_none();
     let is_refused = command.check().is_err() || command.check_upsert().is_err();
     if !is_plain || is_refused || command.needs_selection() || command.array_filters.is_some() {
         return Ok(None);
     }
-    if let Some(id) = query::named_id(core, ns, &command.filter, &command.terms).await? {
+    if let Some(id) = query::named_id(core, ns, &command.filter, &command.options).await? {
         return Ok(OwnKey::of_simple(&id).filter(|_| tx.is_untouched(ns, &id)).map(Name::Id));
     }
     let key = collection.pinned_key(&command.filter).filter(|_| is_values(&command.filter));

@@ -46,7 +46,7 @@ use crate::{
         request::{
             address::{Address, among},
             own_key::OwnKey,
-            terms::Terms,
+            query_options::QueryOptions,
         },
         transaction::Transaction,
     },
@@ -214,7 +214,7 @@ impl<'c> EventLog<'c> {
                 multi: false,
                 upsert: false,
                 array_filters: None,
-                terms: Terms::default(),
+                options: QueryOptions::default(),
             };
             let modify = Modify::Update(Box::new(update));
             let command = FindAndModify { modify, sort: None, projection: None, after: false };

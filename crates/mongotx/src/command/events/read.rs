@@ -16,7 +16,7 @@ use crate::{
     coordinator::{
         Core,
         events::SEQUENCE,
-        request::{query::Query, terms::Terms},
+        request::{query::Query, query_options::QueryOptions},
     },
     document,
     error::{Error, Result},
@@ -64,7 +64,7 @@ impl<'c> EventReader<'c> {
     /// The position behind all events that are committed now.
     pub(crate) async fn last_position(&self) -> Result<Position> {
         self.core.events.ensure_sequence().await?;
-        let query = Query::of(doc! {"_id": SEQUENCE}, Terms::default());
+        let query = Query::of(doc! {"_id": SEQUENCE}, QueryOptions::default());
         let found = committed::find(self.core, None, &self.core.events.ns, &query).await?.all(1).await?.pop();
         let sequence = found.unwrap_or_default();
         let era = sequence.get_object_id("era").map_err(|_| {
@@ -146,7 +146,8 @@ impl<'c> EventReader<'c> {
     }
 
     async fn read_events(&self, filter: Document, limit: u32) -> Result<Vec<Document>> {
-        let query = Query { sort: Some(doc! {"_id": 1}), limit: limit.into(), ..Query::of(filter, Terms::default()) };
+        let query =
+            Query { sort: Some(doc! {"_id": 1}), limit: limit.into(), ..Query::of(filter, QueryOptions::default()) };
         let mut found = committed::find(self.core, None, &self.core.events.ns, &query).await?;
         let (mut documents, mut bytes) = (Vec::new(), 0);
         while bytes < READ_BYTES

@@ -13,7 +13,7 @@ use crate::{
             Entry, Read,
             witness::{Digest, Witness},
         },
-        request::{query::Query, terms::Terms},
+        request::{query::Query, query_options::QueryOptions},
         stamps::{changes::stamps_of_reads, tag::Tags},
         transaction::Transaction,
         validating::looks::{FirstLook, begin_for},
@@ -97,11 +97,11 @@ impl<'a> Bracket<'a> {
 
 /// The documents of others that the query would find if it were theirs alone.
 pub(super) async fn matters_to(core: &Core, tx: &Transaction, ns: &Namespace, query: &Query) -> Result<Query> {
-    let terms = Terms { staleness: None, find_only: None, is_always_probed: true, ..query.terms.clone() };
+    let options = QueryOptions { staleness: None, find_only: None, is_always_probed: true, ..query.options.clone() };
     if nondeterminism::is_in(&query.filter) {
-        return Ok(Query::of(Document::new(), terms));
+        return Ok(Query::of(Document::new(), options));
     }
-    let all = Query { sort: query.sort.clone(), ..Query::of(query.filter.clone(), terms) };
+    let all = Query { sort: query.sort.clone(), ..Query::of(query.filter.clone(), options) };
     let own = tx.own_ids(ns);
     if query.limit == 0 || are_many(&own)? || may_equal_others(core, ns, query, &own).await? {
         return Ok(all);
@@ -134,7 +134,7 @@ async fn has_one_order(core: &Core, ns: &Namespace, query: &Query) -> Result<boo
     let mut demanded = query.filter.clone();
     demanded.extend(sort.keys().map(|field| (field.clone(), Bson::Int32(1))));
     // A `$meta` in an order is no field.
-    let is_simple = query.terms.collation.is_none() && !sort.values().any(|by| matches!(by, Bson::Document(_)));
+    let is_simple = query.options.collation.is_none() && !sort.values().any(|by| matches!(by, Bson::Document(_)));
     Ok(is_simple && core.catalog.look_up(ns).await?.is_pinned_by(&demanded))
 }
 
@@ -152,7 +152,7 @@ async fn may_equal_others(core: &Core, ns: &Namespace, query: &Query, own: &[Bso
     if own.iter().all(is_equal_by_bytes) {
         return Ok(false);
     }
-    Ok(query.terms.collation.is_some() || core.catalog.look_up(ns).await?.has_collation)
+    Ok(query.options.collation.is_some() || core.catalog.look_up(ns).await?.has_collation)
 }
 
 fn is_equal_by_bytes(id: &Bson) -> bool {

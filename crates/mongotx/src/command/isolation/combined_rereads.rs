@@ -204,7 +204,7 @@ impl<'c> CombinedRereads<'c> {
             let answer = vec![doc! {"$match": {"_id": {"$in": ids}}}];
             return Ok(Some(PartForm { answer, ..PartForm::default() }));
         };
-        if !entry.witness.digest().complete || !query.terms.is_plain() || query.terms.hint.is_some() {
+        if !entry.witness.digest().complete || !query.options.is_plain() || query.options.hint.is_some() {
             return Ok(None);
         }
         if entry.witness.digest().documents > 0 && is_only_id(&query.filter) {

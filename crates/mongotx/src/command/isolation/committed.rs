@@ -37,7 +37,7 @@ use crate::{
         request::{
             address::Address,
             query::Query,
-            terms::{FindOnly, Terms},
+            query_options::{FindOnly, QueryOptions},
         },
         transaction::Transaction,
     },
@@ -53,9 +53,9 @@ pub(crate) async fn find(core: &Core, tx: Option<&Transaction>, ns: &Namespace, 
     }
     let me = tx.and_then(Transaction::id);
     let own_writes = tx.is_some_and(|tx| tx.has_written(ns));
-    if query.terms.find_only.is_some() {
+    if query.options.find_only.is_some() {
         if own_writes || query.sees_lock_fields() {
-            query.terms.check_mapped()?;
+            query.options.check_mapped()?;
         }
         return Box::pin(repair_first::find(core, ns, query, me)).await;
     }
@@ -78,7 +78,7 @@ pub(crate) async fn find(core: &Core, tx: Option<&Transaction>, ns: &Namespace, 
     };
     if tx.has_new_keys(ns) || !is_pinned(core, ns, query).await? {
         tx.note_own_view();
-        let latest = query.terms.staleness.is_none();
+        let latest = query.options.staleness.is_none();
         if let Some(me) = me.filter(|_| latest && tx.only_removed(ns))
             && let Some(answer) = one_command::find_unremoved(core, ns, query, me).await?
         {
@@ -102,7 +102,7 @@ pub(crate) async fn find(core: &Core, tx: Option<&Transaction>, ns: &Namespace, 
 async fn is_pinned(core: &Core, ns: &Namespace, query: &Query) -> Result<bool> {
     let shown_id = query.projection.as_ref().and_then(|projection| projection.get("_id"));
     let is_computed = matches!(shown_id, Some(Bson::Document(_) | Bson::String(_) | Bson::Array(_)));
-    let plain = query.skip == 0 && query.terms.is_plain() && query.terms.staleness.is_none();
+    let plain = query.skip == 0 && query.options.is_plain() && query.options.staleness.is_none();
     Ok(plain && !is_computed && core.catalog.look_up(ns).await?.is_pinned_by(&query.filter))
 }
 
@@ -114,7 +114,7 @@ fn is_of_others(tx: &Transaction, ns: &Namespace, document: &RawDocument) -> boo
 
 /// The documents in the view of all readers, or of this transaction.
 async fn in_view(core: &Core, ns: &Namespace, query: &Query, me: Option<TxId>, own_writes: bool) -> Result<Documents> {
-    let (mapped, latest) = (query.sees_lock_fields(), query.terms.staleness.is_none());
+    let (mapped, latest) = (query.sees_lock_fields(), query.options.staleness.is_none());
     let at_once = match me.filter(|_| own_writes) {
         _ if !latest || mapped => None,
         Some(me) => match beside_own_changes::find_own(core, ns, query, me).await? {
@@ -129,7 +129,7 @@ async fn in_view(core: &Core, ns: &Namespace, query: &Query, me: Option<TxId>, o
     if own_writes || mapped {
         let mut attempts = OneProcessAttempts::begin(&core.server);
         loop {
-            let settled = core.pending.settle_pending(ns, &query.filter, &query.terms, me).await?;
+            let settled = core.pending.settle_pending(ns, &query.filter, &query.options, me).await?;
             core.server.at(Step::BeforeSettledQuery).await;
             let own = settled.visible(me.filter(|_| own_writes));
             let found = own_view::find(core, own.as_ref(), ns, query).await?;
@@ -150,7 +150,7 @@ pub(crate) async fn count(core: &Core, tx: Option<&Transaction>, ns: &Namespace,
     let mut tail = skip_and_limit(query);
     tail.push(count_all());
     if me.is_none()
-        && query.terms.staleness.is_none()
+        && query.options.staleness.is_none()
         && let Some(counted) =
             one_command::aggregate_in_one_command(core, ns, query, tx.and_then(Transaction::id), tail.clone()).await?
     {
@@ -158,7 +158,7 @@ pub(crate) async fn count(core: &Core, tx: Option<&Transaction>, ns: &Namespace,
     }
     let mut attempts = OneProcessAttempts::begin(&core.server);
     loop {
-        let own = core.pending.settle_pending(ns, &query.filter, &query.terms, me).await?.visible(me);
+        let own = core.pending.settle_pending(ns, &query.filter, &query.options, me).await?.visible(me);
         core.server.at(Step::BeforeSettledQuery).await;
         let counted = if own.is_some() || sees_lock_fields(&query.filter) {
             own_view::aggregate_own_view(core, own.as_ref(), ns, query, tail.clone()).await?.all(1).await?
@@ -187,7 +187,7 @@ pub(crate) async fn distinct(
         tx.note_own_view();
     }
     let mut distinct = doc! {"distinct": &ns.coll, "key": field, "query": view::safe_filter(&query.filter, core.catalog.shards.none())};
-    if let Some(collation) = &query.terms.collation {
+    if let Some(collation) = &query.options.collation {
         distinct.insert("collation", collation.clone());
     }
     if me.is_none()
@@ -199,7 +199,7 @@ pub(crate) async fn distinct(
     }
     let mut attempts = OneProcessAttempts::begin(&core.server);
     loop {
-        let own = core.pending.settle_pending(ns, &query.filter, &query.terms, me).await?.visible(me);
+        let own = core.pending.settle_pending(ns, &query.filter, &query.options, me).await?.visible(me);
         core.server.at(Step::BeforeSettledQuery).await;
         let values = if own.is_some() || sees_lock_fields(&query.filter) {
             let groups = own_view::aggregate_own_view(core, own.as_ref(), ns, query, unwind_and_group(field)?);
@@ -234,8 +234,8 @@ pub(crate) fn of_addresses(query: &Query, key: &ShardKey) -> Query {
     let mut projection = doc! {"_id": 1};
     key.show_in(&mut projection);
     let bounds = |only: FindOnly| FindOnly { return_key: false, show_record_id: false, ..only };
-    let terms = Terms { find_only: query.terms.find_only.clone().map(bounds), ..query.terms.clone() };
-    Query { projection: Some(projection), is_for_locks: true, terms, ..query.clone() }
+    let options = QueryOptions { find_only: query.options.find_only.clone().map(bounds), ..query.options.clone() };
+    Query { projection: Some(projection), is_for_locks: true, options, ..query.clone() }
 }
 
 /// The addresses in the answer of [`of_addresses`], at most `limit`.

@@ -37,7 +37,7 @@ pub(crate) async fn find(core: &Core, tx: &mut Transaction, ns: &Namespace, quer
         let filter = if query.is_fetch() {
             query.filter.clone()
         } else {
-            doc! {"$and": [query.filter.clone(), exactly(&ids, &query.terms)]}
+            doc! {"$and": [query.filter.clone(), exactly(&ids, &query.options)]}
         };
         let among_locked = Query { filter, skip: 0, ..query.clone() };
         let found = committed::find(core, Some(tx), ns, &among_locked).await?.all_raw(usize::MAX).await?;
@@ -55,7 +55,7 @@ pub(crate) async fn lock_all(core: &Core, tx: &mut Transaction, ns: &Namespace, 
         if ids.is_empty() {
             return Ok(ids);
         }
-        let filter = doc! {"$and": [query.filter.clone(), exactly(&ids, &query.terms)]};
+        let filter = doc! {"$and": [query.filter.clone(), exactly(&ids, &query.options)]};
         let still = Query { filter, skip: 0, ..query.clone() };
         if committed::addresses(core, Some(tx), ns, &still, core.options.max_documents).await?.len() == ids.len() {
             return Ok(ids);
@@ -86,7 +86,7 @@ async fn lock_matching(
     ns: &Namespace,
     query: &Query,
 ) -> Result<Option<Vec<Address>>> {
-    if query.terms.staleness.is_some() {
+    if query.options.staleness.is_some() {
         return Err(Error::unsupported(
             "a read of a repeatable-read transaction cannot be stale: it locks what it reads",
         ));

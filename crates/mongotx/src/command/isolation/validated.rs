@@ -28,7 +28,9 @@ use crate::{
             Entry, Point, Read, changed,
             witness::{Digest, Witness},
         },
-        request::{address::Address, own_key::OwnKey, pipeline::AggregateCommand, query::Query, terms::Terms},
+        request::{
+            address::Address, own_key::OwnKey, pipeline::AggregateCommand, query::Query, query_options::QueryOptions,
+        },
         transaction::Transaction,
     },
     error::Result,
@@ -73,7 +75,7 @@ pub(crate) async fn find(core: &Core, tx: &mut Transaction, ns: &Namespace, quer
 /// Number of documents that are the whole answer of the query if it finds that many: one for each
 /// key of a unique index that it allows. 0: any number may be.
 async fn keys_allowed(core: &Core, ns: &Namespace, query: &Query) -> Result<usize> {
-    if query.skip > 0 || !query.terms.is_plain() || !query.shows_ids() {
+    if query.skip > 0 || !query.options.is_plain() || !query.shows_ids() {
         return Ok(0);
     }
     Ok(core.catalog.look_up(ns).await?.keys_allowed(&query.filter).unwrap_or(0))
@@ -225,7 +227,7 @@ pub(crate) async fn aggregate(
 ) -> Result<Documents> {
     core.quiet.give_quiet(tx).await;
     let mut command = nondeterminism::bind_time_in_pipeline(core, command).await?.into_owned();
-    command.terms.staleness = None;
+    command.options.staleness = None;
     let command = &command;
     let plan = Plan::of(core, Some(tx), ns, command).await?;
     let reads = plan.reads();
@@ -242,8 +244,8 @@ pub(crate) async fn aggregate(
     let mut matter = Vec::new();
     for (ns, condition) in reads {
         let condition = if nondeterminism::is_in(&condition) { Document::new() } else { condition };
-        let terms = Terms { hint: None, staleness: None, ..command.terms.clone() };
-        let of_others = matters_to(core, tx, &ns, &Query::of(condition, terms)).await?;
+        let options = QueryOptions { hint: None, staleness: None, ..command.options.clone() };
+        let of_others = matters_to(core, tx, &ns, &Query::of(condition, options)).await?;
         matter.push((ns, of_others));
     }
     let mut bracket = Bracket::of(core, tx, matter);
@@ -261,7 +263,7 @@ pub(crate) async fn aggregate(
 /// little old: one that is older than the first look would not be of the moment that is validated.
 async fn bound(core: &Core, query: &Query) -> Result<Query> {
     let mut bound = query.clone();
-    bound.terms.staleness = None;
+    bound.options.staleness = None;
     if let Some(filter) = nondeterminism::bind_time(core, &query.filter).await? {
         bound.filter = filter;
     }

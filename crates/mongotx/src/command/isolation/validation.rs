@@ -52,7 +52,7 @@ use crate::{
         Core,
         finishing::holders::Holder,
         read_set::{Entry, Point, Read, changed, witness::Digest},
-        request::{fields::Fields, own_key::OwnKey, terms::Terms},
+        request::{fields::Fields, own_key::OwnKey, query_options::QueryOptions},
         server::live::Leading,
         stamps::{
             changes::ChangeLook,
@@ -343,7 +343,7 @@ impl<'c> Validation<'c> {
     /// together not.
     async fn is_same_to(&self, rival: TxId, entry: &Entry) -> Result<bool> {
         let (Read::Find(query), Some(_)) = (&entry.read, &entry.pinned) else { return Ok(false) };
-        if query.terms.find_only.is_some() {
+        if query.options.find_only.is_some() {
             return Ok(false);
         }
         let answer = own_view::find(self.core, Some(&rival.into()), &entry.ns, query).await?.all_raw(2).await?;
@@ -369,17 +369,17 @@ impl<'c> Validation<'c> {
     async fn rivals_of(&self, tx: &Transaction, entry: &Entry) -> Result<Rivals> {
         let conditions = match &entry.read {
             Read::Find(query) | Read::Count(query) | Read::Distinct(_, query) => {
-                vec![(entry.ns.clone(), query.filter.clone(), query.terms.clone())]
+                vec![(entry.ns.clone(), query.filter.clone(), query.options.clone())]
             }
             Read::Aggregate(command) => {
-                let terms = Terms { collation: command.terms.collation.clone(), ..Terms::default() };
+                let options = QueryOptions { collation: command.options.collation.clone(), ..QueryOptions::default() };
                 let reads = Plan::of(self.core, None, &entry.ns, command).await?.reads();
-                reads.into_iter().map(|(ns, condition)| (ns, condition, terms.clone())).collect()
+                reads.into_iter().map(|(ns, condition)| (ns, condition, options.clone())).collect()
             }
         };
         let mut rivals = Rivals::new();
-        for (ns, condition, terms) in &conditions {
-            rivals.extend(self.core.pending.active_writers(ns, condition, terms, tx.id()).await?);
+        for (ns, condition, options) in &conditions {
+            rivals.extend(self.core.pending.active_writers(ns, condition, options, tx.id()).await?);
         }
         Ok(rivals)
     }

@@ -47,7 +47,7 @@ pub(crate) fn as_aggregate(query: &Query) -> Result<AggregateCommand> {
         pipeline.extend(projection::as_stages(projection)?);
     }
     let batch_size = query.batch_size;
-    Ok(AggregateCommand { batch_size, ..AggregateCommand::of(pipeline, query.terms.clone()) })
+    Ok(AggregateCommand { batch_size, ..AggregateCommand::of(pipeline, query.options.clone()) })
 }
 
 /// The stages that pass over documents and stop.
@@ -72,8 +72,8 @@ pub(crate) fn visible_pipeline(own: Option<&Visible>, filter: &Document) -> Vec<
 /// The command that answers a query by this pipeline.
 pub(crate) fn aggregation(ns: &Namespace, pipeline: Vec<Document>, query: &Query) -> Document {
     let mut command = doc! {"aggregate": &ns.coll, "pipeline": pipeline, "cursor": {}, "allowDiskUse": true};
-    query.terms.add_to(&mut command);
-    query.terms.add_hint(&mut command);
+    query.options.add_to(&mut command);
+    query.options.add_hint(&mut command);
     command
 }
 

@@ -27,7 +27,7 @@ pub(crate) struct Resolved {
 
 impl Resolved {
     pub(crate) async fn of(core: &Core, ns: &Namespace, command: &AggregateCommand) -> Result<Self> {
-        let asked = command.terms.collation.clone();
+        let asked = command.options.collation.clone();
         let views = find_views(core, ns, &command.pipeline).await?;
         let definitions = views.iter().map(|(name, view)| (name.clone(), definition(view))).collect();
         let main = (!ns.coll.is_empty()).then_some(ns.coll.as_str());

@@ -49,8 +49,8 @@ pub(crate) async fn read(
     ns: &Namespace,
     command: &AggregateCommand,
 ) -> Result<Documents> {
-    let terms = command.terms.resolved(core, ns).await?.into_owned();
-    let command = &AggregateCommand { terms, ..command.clone() };
+    let options = command.options.resolved(core, ns).await?.into_owned();
+    let command = &AggregateCommand { options, ..command.clone() };
     if let Some(tx) = tx.as_deref_mut().filter(|tx| tx.validates()) {
         tx.check_alive()?;
         return validated::aggregate(core, tx, ns, command).await;
@@ -69,7 +69,7 @@ async fn lock(core: &Core, tx: &mut Transaction, plan: &mut Plan) -> Result<()> 
     let mut only = BTreeMap::new();
     for (ns, query) in plan.queries() {
         let ids = repeatable::lock_all(core, tx, &ns, &query).await?;
-        only.insert(ns.coll, exactly(&ids, &query.terms));
+        only.insert(ns.coll, exactly(&ids, &query.options));
     }
     plan.bind(tx.id(), only)
 }

@@ -59,7 +59,10 @@ pub(crate) async fn estimated(core: &Core, tx: Option<&mut Transaction>, ns: &Na
     let tx = tx.as_deref();
     let me = tx.and_then(Transaction::id);
     if views::is_view(core, ns).await? {
-        let all = AggregateCommand::of(vec![count_all()], crate::coordinator::request::terms::Terms::default());
+        let all = AggregateCommand::of(
+            vec![count_all()],
+            crate::coordinator::request::query_options::QueryOptions::default(),
+        );
         return Ok(number(Plan::of(core, tx, ns, &all).await?.run(core).await?.all(1).await?.first()));
     }
     let answer = core.server.run_command(&ns.db, doc! {"count": &ns.coll}).await?;
@@ -69,7 +72,7 @@ pub(crate) async fn estimated(core: &Core, tx: Option<&mut Transaction>, ns: &Na
     }
     let settled = core
         .pending
-        .settle_pending(ns, &Document::new(), &crate::coordinator::request::terms::Terms::default(), me)
+        .settle_pending(ns, &Document::new(), &crate::coordinator::request::query_options::QueryOptions::default(), me)
         .await?;
     if !settled.was_pending && !tx.is_some_and(|tx| tx.has_written(ns)) {
         return Ok(total as u64);

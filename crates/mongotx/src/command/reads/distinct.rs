@@ -42,7 +42,7 @@ pub(crate) async fn find_distinct_values(
     if tx.is_repeatable() {
         let ids = repeatable::lock_all(core, tx, ns, query).await?;
         let locked =
-            Query { filter: doc! {"$and": [query.filter.clone(), exactly(&ids, &query.terms)]}, ..query.clone() };
+            Query { filter: doc! {"$and": [query.filter.clone(), exactly(&ids, &query.options)]}, ..query.clone() };
         return committed::distinct(core, Some(tx), ns, field, &locked).await;
     }
     tx.check_alive()?;

@@ -19,7 +19,7 @@ use crate::{
     },
     coordinator::{
         Core,
-        request::{pipeline::AggregateCommand, query::Query, terms::Terms},
+        request::{pipeline::AggregateCommand, query::Query, query_options::QueryOptions},
         transaction::Transaction,
     },
     error::Result,
@@ -43,8 +43,8 @@ pub(crate) async fn find(
 }
 
 async fn find_command(core: &Core, tx: Option<&Transaction>, ns: &Namespace, query: &Query) -> Result<Document> {
-    if query.terms.find_only.is_some() {
-        core.pending.settle_pending(ns, &query.filter, &query.terms, None).await?;
+    if query.options.find_only.is_some() {
+        core.pending.settle_pending(ns, &query.filter, &query.options, None).await?;
         return Ok(query.to_find(ns, sd2v::view::safe_filter(&query.filter, core.catalog.shards.none())));
     }
     if let Some(filter) = fetch::by_id_filter(core, tx, ns, query).await? {
@@ -57,7 +57,7 @@ async fn find_command(core: &Core, tx: Option<&Transaction>, ns: &Namespace, que
     {
         return Ok(query.to_find(ns, filter));
     }
-    let visible = core.pending.settle_pending(ns, &query.filter, &query.terms, me).await?.visible(own);
+    let visible = core.pending.settle_pending(ns, &query.filter, &query.options, me).await?.visible(own);
     if visible.is_some() || query.sees_lock_fields() {
         return own_view::command(visible.as_ref(), ns, query);
     }
@@ -76,8 +76,8 @@ pub(crate) async fn aggregate(
     verbosity: Verbosity,
 ) -> Result<Document> {
     let (before, output) = split_output(&command.pipeline)?;
-    let terms = command.terms.resolved(core, ns).await?.into_owned();
-    let before = AggregateCommand { pipeline: before.to_vec(), terms, ..command.clone() };
+    let options = command.options.resolved(core, ns).await?.into_owned();
+    let before = AggregateCommand { pipeline: before.to_vec(), options, ..command.clone() };
     let mut plan = Plan::of(core, tx, ns, &before).await?;
     plan.settle(core).await?;
     let command = match output {
@@ -112,8 +112,8 @@ pub(crate) async fn as_written(
     if is_collection {
         let mut is_slotted = false;
         for hint in hints(&mut sent) {
-            let terms = Terms { hint: Some(hint.clone()), ..Terms::default() };
-            if let Some(stored) = &terms.resolved(core, ns).await?.hint {
+            let options = QueryOptions { hint: Some(hint.clone()), ..QueryOptions::default() };
+            if let Some(stored) = &options.resolved(core, ns).await?.hint {
                 is_slotted |= stored.as_str().is_some_and(has_slot);
                 hint.clone_from(stored);
             }
@@ -124,7 +124,7 @@ pub(crate) async fn as_written(
     }
     let runs = verbosity.is_some_and(|verbosity| verbosity != Verbosity::QueryPlanner);
     if runs && is_collection {
-        core.pending.settle_pending(ns, &Document::new(), &Terms::default(), None).await?;
+        core.pending.settle_pending(ns, &Document::new(), &QueryOptions::default(), None).await?;
     }
     let mut plan = match verbosity {
         Some(verbosity) => ask(core, ns, sent, verbosity).await?,

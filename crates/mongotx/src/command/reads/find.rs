@@ -37,7 +37,7 @@ pub(crate) async fn find_documents(
 /// # Errors
 /// 168, as the server, for what only a `find` can do.
 fn check_view(query: &Query) -> Result<()> {
-    let Some(find_only) = &query.terms.find_only else { return Ok(()) };
+    let Some(find_only) = &query.options.find_only else { return Ok(()) };
     Err(Error::invalid(168, format!("Option {} not supported in aggregation.", find_only.name())))
 }
 

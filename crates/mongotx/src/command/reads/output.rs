@@ -23,7 +23,7 @@ use crate::{
     coordinator::{
         Core,
         finishing::lock_wait::LockWait,
-        request::{pipeline::AggregateCommand, terms::Terms},
+        request::{pipeline::AggregateCommand, query_options::QueryOptions},
     },
     document,
     error::{Error, ErrorKind, Result},
@@ -80,8 +80,8 @@ async fn merge_into(core: &Arc<Core>, ns: &Namespace, before: &AggregateCommand,
     let variables = merge.variables.clone().unwrap_or_default();
     let with_variables = doc! {"$replaceWith": {"new": "$$ROOT", "variables": variables}};
     let pipeline = before.pipeline.iter().cloned().chain([with_variables]).collect();
-    let terms = Terms { is_always_probed: true, ..before.terms.resolved(core, ns).await?.into_owned() };
-    let results = AggregateCommand { pipeline, terms, ..before.clone() };
+    let options = QueryOptions { is_always_probed: true, ..before.options.resolved(core, ns).await?.into_owned() };
+    let results = AggregateCommand { pipeline, options, ..before.clone() };
     let mut results = Plan::of(core, None, ns, &results).await?.run(core).await?;
     while let Some(result) = results.next().await {
         let mut result = document::exact(&result?)?;
@@ -136,8 +136,8 @@ impl One<'_> {
             Bson::Document(new) if self.merge.when_matched == WhenMatched::Replace => Update::replacement(new)?,
             update => Update::parse_update(update)?,
         };
-        let terms = Terms { variables, ..Terms::default() };
-        Ok(UpdateCommand { filter: self.filter()?, update, multi: false, upsert, array_filters: None, terms })
+        let options = QueryOptions { variables, ..QueryOptions::default() };
+        Ok(UpdateCommand { filter: self.filter()?, update, multi: false, upsert, array_filters: None, options })
     }
 
     async fn update(&self, update: Bson) -> Result<()> {

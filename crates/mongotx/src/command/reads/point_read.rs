@@ -8,7 +8,7 @@ use super::find;
 use crate::{
     coordinator::{
         Core,
-        request::{query::Query, terms::Terms},
+        request::{query::Query, query_options::QueryOptions},
     },
     document,
     error::Result,
@@ -31,7 +31,7 @@ pub(crate) async fn fetch(core: &Core, ns: &Namespace, id: RawBsonRef<'_>) -> Re
             found => return Ok(found),
         }
     }
-    let query = Query { limit: 1, ..Query::of(doc! {"_id": {"$eq": Bson::try_from(id)?}}, Terms::default()) };
+    let query = Query { limit: 1, ..Query::of(doc! {"_id": {"$eq": Bson::try_from(id)?}}, QueryOptions::default()) };
     let asked = Box::pin(async { find::find_documents(core, None, ns, &query).await?.next().await.transpose() });
     asked.await
 }

@@ -29,8 +29,8 @@ pub(crate) async fn delete_documents(
 ) -> Result<u64> {
     core.catalog.check_written(ns, tx.is_some() || command.multi)?;
     check_filter(&command.filter)?;
-    let terms = command.terms.resolved(core, ns).await?.into_owned();
-    let command = &DeleteCommand { terms, ..command.clone() };
+    let options = command.options.resolved(core, ns).await?.into_owned();
+    let command = &DeleteCommand { options, ..command.clone() };
     match tx {
         Some(tx) if command.multi => Box::pin(many(core, tx, ns, command)).await,
         Some(tx) => one(core, tx, ns, command).await,
@@ -52,17 +52,17 @@ pub(super) async fn is_watched(core: &Core, ns: &Namespace) -> Result<bool> {
 }
 
 async fn one_directly(core: &Core, ns: &Namespace, command: &DeleteCommand) -> Result<u64> {
-    let mut attempts = direct::DirectAttempts::new(core, ns, &command.filter, &command.terms);
+    let mut attempts = direct::DirectAttempts::new(core, ns, &command.filter, &command.options);
     loop {
         let mut statement = doc! {"q": direct::unlocked(&command.filter), "limit": 1};
-        if let Some(collation) = &command.terms.collation {
+        if let Some(collation) = &command.options.collation {
             statement.insert("collation", collation.clone());
         }
-        if let Some(hint) = &command.terms.hint {
+        if let Some(hint) = &command.options.hint {
             statement.insert("hint", hint.clone());
         }
         let mut delete = doc! {"delete": &ns.coll, "deletes": [statement]};
-        if let Some(variables) = &command.terms.variables {
+        if let Some(variables) = &command.options.variables {
             delete.insert("let", variables.clone());
         }
         let answer = core.server.write_directly(&ns.db, delete).await?.ok()?;
@@ -77,14 +77,14 @@ async fn one_directly(core: &Core, ns: &Namespace, command: &DeleteCommand) -> R
 
 /// Deletes one document inside a transaction.
 async fn one(core: &Core, tx: &mut Transaction, ns: &Namespace, command: &DeleteCommand) -> Result<u64> {
-    let query = Query::of(command.filter.clone(), command.terms.clone());
+    let query = Query::of(command.filter.clone(), command.options.clone());
     Ok(write_first(core, tx, ns, &query, &Change::Remove).await?.map_or(0, |_| 1))
 }
 
 async fn many(core: &Core, tx: &mut Transaction, ns: &Namespace, command: &DeleteCommand) -> Result<u64> {
-    let all = Query::of(command.filter.clone(), command.terms.clone());
+    let all = Query::of(command.filter.clone(), command.options.clone());
     let found = validated::addresses(core, tx, ns, &all, core.options.max_documents).await?;
-    let targets = Targets { ns, at: &found, filter: &command.filter, terms: &command.terms };
+    let targets = Targets { ns, at: &found, filter: &command.filter, options: &command.options };
     let matched = core.locking.prepare_many(tx, &targets, &Change::Remove).await?.matched;
     reads_of_writes::check_all_matched(tx, ns, found.len(), matched)?;
     Ok(matched)

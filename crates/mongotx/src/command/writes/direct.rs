@@ -19,7 +19,7 @@ use crate::{
     coordinator::{
         Core,
         finishing::lock_wait::LockWait,
-        request::{address::Address, query, terms::Terms},
+        request::{address::Address, query, query_options::QueryOptions},
         stored::lock_fields::locks_only,
     },
     error::{Error, ErrorKind, Result},
@@ -54,15 +54,15 @@ async fn clear_the_way(
     core: &Core,
     ns: &Namespace,
     filter: &Document,
-    terms: &Terms,
+    options: &QueryOptions,
     upsert: bool,
     lock_wait: &mut LockWait,
 ) -> Result<Obstacle> {
-    let pinned = query::pinned_id(core, ns, filter, terms).await?;
+    let pinned = query::pinned_id(core, ns, filter, options).await?;
     let key = core.catalog.shard_key(ns).await?;
     let may_match = match &pinned {
         Some(id) => {
-            let mut at = Address::named(id.clone(), filter, terms, &key).filter();
+            let mut at = Address::named(id.clone(), filter, options, &key).filter();
             at.insert(
                 "$or",
                 [guard_filter(filter), doc! {WRITER: {"$exists": true}}, doc! {READERS: {"$exists": true}}],
@@ -70,7 +70,7 @@ async fn clear_the_way(
             at
         }
         None => {
-            let settled = core.pending.settle_pending(ns, filter, terms, None).await?;
+            let settled = core.pending.settle_pending(ns, filter, options, None).await?;
             core.repairs.refuse_unfinished(ns, filter, &settled.unfinished).await?;
             // Held by a lock, or by metadata without an owner.
             let locked = RESERVED.map(|name| doc! {name: {"$exists": true}});
@@ -78,13 +78,13 @@ async fn clear_the_way(
         }
     };
     let mut find = doc! {"find": &ns.coll, "filter": may_match, "projection": locks_only(&key)};
-    terms.add_to(&mut find);
+    options.add_to(&mut find);
     let Some(found) = core.server.find_first(ns, find).await? else {
-        return if pinned.is_some() { Ok(Obstacle::None) } else { unlocked_match(core, ns, filter, terms).await };
+        return if pinned.is_some() { Ok(Obstacle::None) } else { unlocked_match(core, ns, filter, options).await };
     };
     let (at, lock) = (Address::of(&found, &key)?, stored::lock_state(&found)?);
     let Some(rival) = core.repairs.clear_locks(ns, &at, &lock, None).await? else { return Ok(Obstacle::Cleared) };
-    let in_the_way = if lock.insert { upsert } else { safe_matches(core, ns, &at, filter, terms).await? };
+    let in_the_way = if lock.insert { upsert } else { safe_matches(core, ns, &at, filter, options).await? };
     if !in_the_way {
         return Ok(Obstacle::None);
     }
@@ -94,18 +94,24 @@ async fn clear_the_way(
 
 /// Looks for a matching document, which was locked when the write was tried. It may be free now, or
 /// locked by the next rival: the next attempt meets that.
-async fn unlocked_match(core: &Core, ns: &Namespace, filter: &Document, terms: &Terms) -> Result<Obstacle> {
+async fn unlocked_match(core: &Core, ns: &Namespace, filter: &Document, options: &QueryOptions) -> Result<Obstacle> {
     let matching = view::without_pending_inserts(filter);
     let mut find = doc! {"find": &ns.coll, "filter": matching, "projection": {"_id": 1}};
-    terms.add_to(&mut find);
+    options.add_to(&mut find);
     let found = core.server.find_first(ns, find).await?;
     Ok(if found.is_some() { Obstacle::Cleared } else { Obstacle::None })
 }
 
-async fn safe_matches(core: &Core, ns: &Namespace, at: &Address, filter: &Document, terms: &Terms) -> Result<bool> {
+async fn safe_matches(
+    core: &Core,
+    ns: &Namespace,
+    at: &Address,
+    filter: &Document,
+    options: &QueryOptions,
+) -> Result<bool> {
     let filter = doc! {"$and": [at.filter(), {INSERT: {"$exists": false}}, guard_filter(filter)]};
     let mut find = doc! {"find": &ns.coll, "filter": filter, "projection": {"_id": 1}};
-    terms.add_to(&mut find);
+    options.add_to(&mut find);
     Ok(core.server.find_first(ns, find).await?.is_some())
 }
 
@@ -124,16 +130,16 @@ pub(crate) struct DirectAttempts<'a> {
     core: &'a Core,
     ns: &'a Namespace,
     filter: &'a Document,
-    terms: &'a Terms,
+    options: &'a QueryOptions,
     upsert: bool,
     lock_wait: LockWait,
     left: usize,
 }
 
 impl<'a> DirectAttempts<'a> {
-    pub(crate) fn new(core: &'a Core, ns: &'a Namespace, filter: &'a Document, terms: &'a Terms) -> Self {
+    pub(crate) fn new(core: &'a Core, ns: &'a Namespace, filter: &'a Document, options: &'a QueryOptions) -> Self {
         let lock_wait = LockWait::new(core.options.write_wait);
-        Self { core, ns, filter, terms, upsert: false, lock_wait, left: ATTEMPTS }
+        Self { core, ns, filter, options, upsert: false, lock_wait, left: ATTEMPTS }
     }
 
     /// The write is an upsert of the `_id` in its filter.
@@ -144,13 +150,13 @@ impl<'a> DirectAttempts<'a> {
     /// Called after an attempt that matched nothing. Returns true if there is reason for another;
     /// false: no document matches.
     pub(crate) async fn again(&mut self) -> Result<bool> {
-        let Self { core, ns, filter, terms, upsert, lock_wait, left } = self;
+        let Self { core, ns, filter, options, upsert, lock_wait, left } = self;
         if *left == 0 {
             let message =
                 format!("documents of {ns} changed hands {ATTEMPTS} times while one of them was to be written");
             return Err(Error::new(ErrorKind::Conflict, message));
         }
-        let obstacle = clear_the_way(core, ns, filter, terms, *upsert, lock_wait).await?;
+        let obstacle = clear_the_way(core, ns, filter, options, *upsert, lock_wait).await?;
         refuse_watched(core, ns).await?;
         match obstacle {
             Obstacle::None => return Ok(false),

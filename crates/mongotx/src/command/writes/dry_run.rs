@@ -15,7 +15,7 @@ pub(crate) async fn update(core: &Core, ns: &Namespace, command: &UpdateCommand)
     let mut statement = command.statement(nowhere(&weakened(&command.filter)), false);
     statement.insert("multi", command.multi);
     let mut update = doc! {"update": &ns.coll, "updates": [statement]};
-    if let Some(variables) = &command.terms.variables {
+    if let Some(variables) = &command.options.variables {
         update.insert("let", variables.clone());
     }
     core.server.write_directly(&ns.db, update).await?.ok().map(drop)

@@ -142,7 +142,7 @@ async fn first_in_order(
     let first = Query { limit: 1, ..query.clone() };
     for _ in 0..SELECTIONS {
         let Some(at) = committed::addresses(core, None, ns, &first, 1).await?.pop() else { return Ok(None) };
-        let filter = doc! {"$and": [exactly(&[at], &query.terms), query.filter.clone()]};
+        let filter = doc! {"$and": [exactly(&[at], &query.options), query.filter.clone()]};
         if let Some(value) = until_matched(core, ns, command, &filter, query, false).await? {
             return Ok(Some(value));
         }
@@ -161,7 +161,7 @@ async fn until_matched(
     query: &Query,
     upsert: bool,
 ) -> Result<Option<Modified>> {
-    let mut attempts = direct::DirectAttempts::new(core, ns, filter, &query.terms).upserting(upsert);
+    let mut attempts = direct::DirectAttempts::new(core, ns, filter, &query.options).upserting(upsert);
     loop {
         match send(core, ns, command, direct::unlocked(filter), upsert).await {
             // The `_id` is there, locked: look into it.
@@ -207,7 +207,7 @@ async fn inside(core: &Core, tx: &mut Transaction, ns: &Namespace, command: &Fin
         Modify::Update(update) => update.change(),
         Modify::Delete(_) => Change::Remove,
     };
-    let named = query::named_id(core, ns, &query.filter, &query.terms).await?;
+    let named = query::named_id(core, ns, &query.filter, &query.options).await?;
     let (mut rematches, mark) = (Rematches::default(), tx.reads.mark());
     for _ in 0..SELECTIONS {
         // A document that was selected and not changed was of no consequence.
@@ -218,14 +218,14 @@ async fn inside(core: &Core, tx: &mut Transaction, ns: &Namespace, command: &Fin
             return Ok(Modified::found(shown));
         }
         let at = match &named {
-            Some(id) => Some(core.locator.locate(Some(tx), ns, id.clone(), &query.filter, &query.terms).await?),
+            Some(id) => Some(core.locator.locate(Some(tx), ns, id.clone(), &query.filter, &query.options).await?),
             None => Box::pin(selected(core, tx, ns, &query)).await?,
         };
         if let Some(at) = &at {
             if named.is_none() {
                 core.locking.note_wanted(tx, ns, &query, &change, at).await?;
             }
-            let target = Target { ns, at, filter: &query.filter, terms: &query.terms, chosen: named.is_none() };
+            let target = Target { ns, at, filter: &query.filter, options: &query.options, chosen: named.is_none() };
             if let Some(shown) = one(core, tx, &target, command, &change, &mut projection).await? {
                 return Ok(Modified::found(shown));
             }
@@ -366,7 +366,7 @@ async fn show(
     let query = Query {
         projection: command.projection.clone(),
         limit: 1,
-        ..Query::of(at.filter(), crate::coordinator::request::terms::Terms::default())
+        ..Query::of(at.filter(), crate::coordinator::request::query_options::QueryOptions::default())
     };
     Ok(committed::find(core, Some(tx), ns, &query).await?.all(1).await?.pop())
 }

@@ -20,7 +20,7 @@ use super::{
     write_commands::{DeleteCommand, UpdateCommand},
 };
 use crate::{
-    coordinator::{Core, request::terms::Terms},
+    coordinator::{Core, request::query_options::QueryOptions},
     document::{exact, is_exact},
     error::Result,
     options::Namespace,
@@ -76,8 +76,8 @@ fn update_command(id: RawBsonRef<'_>, update: Document) -> Result<UpdateCommand>
         true => Update::parse_update(update.into())?,
         false => Update::replacement(update)?,
     };
-    let (filter, terms) = (exactly(id)?, Terms::default());
-    Ok(UpdateCommand { filter, update, multi: false, upsert: false, array_filters: None, terms })
+    let (filter, options) = (exactly(id)?, QueryOptions::default());
+    Ok(UpdateCommand { filter, update, multi: false, upsert: false, array_filters: None, options })
 }
 
 /// Deletes the document with this `_id`, and answers how many documents that were: one, or none.
@@ -91,7 +91,7 @@ pub(crate) async fn delete(core: &Arc<Core>, ns: &Namespace, id: RawBsonRef<'_>)
         return Ok(1);
     }
     Box::pin(async {
-        let command = DeleteCommand { filter: exactly(id)?, multi: false, terms: Terms::default() };
+        let command = DeleteCommand { filter: exactly(id)?, multi: false, options: QueryOptions::default() };
         delete::delete_documents(core, None, ns, &command).await
     })
     .await

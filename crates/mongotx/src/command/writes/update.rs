@@ -102,9 +102,9 @@ async fn one_directly(core: &Arc<Core>, ns: &Namespace, command: &UpdateCommand)
 
 /// Updates a document that matches, once it is free. `None`: no document matches.
 async fn until_matched(core: &Core, ns: &Namespace, command: &UpdateCommand) -> Result<Option<UpdateResult>> {
-    let pinned = query::pinned_id(core, ns, &command.filter, &command.terms).await?.is_some();
+    let pinned = query::pinned_id(core, ns, &command.filter, &command.options).await?.is_some();
     let upsert = command.upsert && pinned;
-    let mut attempts = direct::DirectAttempts::new(core, ns, &command.filter, &command.terms).upserting(upsert);
+    let mut attempts = direct::DirectAttempts::new(core, ns, &command.filter, &command.options).upserting(upsert);
     loop {
         match send(core, ns, command, upsert).await {
             // The `_id` is there, locked: look into it.
@@ -122,7 +122,7 @@ async fn until_matched(core: &Core, ns: &Namespace, command: &UpdateCommand) -> 
 async fn send(core: &Core, ns: &Namespace, command: &UpdateCommand, upsert: bool) -> Result<WriteAnswer> {
     let mut update =
         doc! {"update": &ns.coll, "updates": [command.statement(direct::unlocked(&command.filter), upsert)]};
-    if let Some(variables) = &command.terms.variables {
+    if let Some(variables) = &command.options.variables {
         update.insert("let", variables.clone());
     }
     core.server.write_directly(&ns.db, update).await?.ok()
@@ -138,7 +138,7 @@ pub(super) fn result_of(answer: &WriteAnswer) -> UpdateResult {
 
 /// Updates one document inside a transaction.
 async fn one(core: &Core, tx: &mut Transaction, ns: &Namespace, command: &UpdateCommand) -> Result<UpdateResult> {
-    let (query, mut rematches) = (Query::of(command.filter.clone(), command.terms.clone()), Rematches::default());
+    let (query, mut rematches) = (Query::of(command.filter.clone(), command.options.clone()), Rematches::default());
     tx.note_replacing(command.replaces());
     let mark = tx.reads.mark();
     loop {
@@ -155,7 +155,7 @@ async fn one(core: &Core, tx: &mut Transaction, ns: &Namespace, command: &Update
         }
     }
     // The statement for one `_id` was sent, and so was seen by the server.
-    if query::named_id(core, ns, &command.filter, &command.terms).await?.is_none() {
+    if query::named_id(core, ns, &command.filter, &command.options).await?.is_none() {
         Box::pin(dry_run::update(core, ns, command)).await?;
     }
     Ok(UpdateResult::default())
@@ -170,9 +170,9 @@ pub(crate) async fn write_first(
     query: &Query,
     change: &Change<'_>,
 ) -> Result<Option<(Address, bool)>> {
-    if let Some(id) = query::named_id(core, ns, &query.filter, &query.terms).await? {
-        let at = core.locator.locate(Some(tx), ns, id, &query.filter, &query.terms).await?;
-        let target = Target { ns, at: &at, filter: &query.filter, terms: &query.terms, chosen: false };
+    if let Some(id) = query::named_id(core, ns, &query.filter, &query.options).await? {
+        let at = core.locator.locate(Some(tx), ns, id, &query.filter, &query.options).await?;
+        let target = Target { ns, at: &at, filter: &query.filter, options: &query.options, chosen: false };
         if has_read(tx, &target) && Box::pin(prepared_as_read(core, tx, &target, change)).await? {
             return Ok(Some((at, !change.is_lock())));
         }
@@ -196,7 +196,7 @@ pub(crate) async fn write_first(
             return Ok(None);
         };
         core.locking.note_wanted(tx, ns, query, change, &at).await?;
-        let target = Target { ns, at: &at, filter: &query.filter, terms: &query.terms, chosen: true };
+        let target = Target { ns, at: &at, filter: &query.filter, options: &query.options, chosen: true };
         let applied = core.locking.prepare(tx, &target, change).await?;
         if applied.matched {
             return Ok(Some((at, applied.modified)));
@@ -239,12 +239,12 @@ fn shown_fields(as_read: &AsRead) -> Document {
 
 async fn many(core: &Core, tx: &mut Transaction, ns: &Namespace, command: &UpdateCommand) -> Result<UpdateResult> {
     tx.note_replacing(false);
-    let (all, mut rematches) = (Query::of(command.filter.clone(), command.terms.clone()), Rematches::default());
+    let (all, mut rematches) = (Query::of(command.filter.clone(), command.options.clone()), Rematches::default());
     let mark = tx.reads.mark();
     loop {
         tx.reads.forget_since(mark);
         let found = validated::addresses(core, tx, ns, &all, core.options.max_documents).await?;
-        let targets = Targets { ns, at: &found, filter: &command.filter, terms: &command.terms };
+        let targets = Targets { ns, at: &found, filter: &command.filter, options: &command.options };
         let done = core.locking.prepare_many(tx, &targets, &command.change()).await?;
         reads_of_writes::check_all_matched(tx, ns, found.len(), done.matched)?;
         if done.matched > 0 {

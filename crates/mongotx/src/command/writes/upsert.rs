@@ -19,7 +19,7 @@ use crate::{
             target::Target,
             unique::{Before, Placed},
         },
-        request::{address::Address, fields::Fields, terms::Terms},
+        request::{address::Address, fields::Fields, query_options::QueryOptions},
         transaction::{Hold, Transaction},
     },
     error::{Error, ErrorKind, Result},
@@ -127,11 +127,11 @@ impl Upsert<'_> {
         if let Some(filters) = &command.array_filters {
             statement.insert("arrayFilters", filters.clone());
         }
-        if let Some(collation) = &command.terms.collation {
+        if let Some(collation) = &command.options.collation {
             statement.insert("collation", collation.clone());
         }
         let mut update = doc! {"update": &ns.coll, "updates": [statement]};
-        if let Some(variables) = &command.terms.variables {
+        if let Some(variables) = &command.options.variables {
             update.insert("let", variables.clone());
         }
         tx.hold(&core.options, ns, std::slice::from_ref(at), Hold::Insert)?;
@@ -168,8 +168,8 @@ impl Upsert<'_> {
         let from_filter = UpdateCommand { update: unchanged, ..command.clone() };
         let document = Upsert { command: &from_filter, ..*self }.build_aside(tx).await?;
         insert::one(core, tx, ns, document).await?;
-        let terms = Terms { variables: command.terms.variables.clone(), ..Terms::default() };
-        let target = Target { ns, at, filter: &doc! {"_id": at.id.clone()}, terms: &terms, chosen: false };
+        let options = QueryOptions { variables: command.options.variables.clone(), ..QueryOptions::default() };
+        let target = Target { ns, at, filter: &doc! {"_id": at.id.clone()}, options: &options, chosen: false };
         match core.locking.prepare(tx, &target, &command.change()).await {
             Ok(_) => Ok(()),
             Err(refused) if refused.ends_transaction() => Err(refused),

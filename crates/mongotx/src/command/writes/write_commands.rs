@@ -15,7 +15,7 @@ use crate::{
     coordinator::{
         Core,
         locking::change::Change,
-        request::{query::Query, terms::Terms},
+        request::{query::Query, query_options::QueryOptions},
     },
     error::{Error, Result},
     options::Namespace,
@@ -29,7 +29,7 @@ pub(crate) struct UpdateCommand {
     pub(crate) multi: bool,
     pub(crate) upsert: bool,
     pub(crate) array_filters: Option<Vec<Document>>,
-    pub(crate) terms: Terms,
+    pub(crate) options: QueryOptions,
 }
 
 impl UpdateCommand {
@@ -47,9 +47,9 @@ impl UpdateCommand {
 
     /// The command with a hint that the server knows.
     pub(crate) async fn resolved(&self, core: &Core, ns: &Namespace) -> Result<Cow<'_, Self>> {
-        Ok(match self.terms.resolved(core, ns).await? {
+        Ok(match self.options.resolved(core, ns).await? {
             Cow::Borrowed(_) => Cow::Borrowed(self),
-            Cow::Owned(terms) => Cow::Owned(Self { terms, ..self.clone() }),
+            Cow::Owned(options) => Cow::Owned(Self { options, ..self.clone() }),
         })
     }
 
@@ -71,7 +71,7 @@ impl UpdateCommand {
     /// Returns true if it may be sent together with others, provided that it names the one document
     /// that it can match.
     pub(crate) fn may_go_together(&self) -> bool {
-        !self.upsert && self.terms.hint.is_none() && self.terms.is_plain()
+        !self.upsert && self.options.hint.is_none() && self.options.is_plain()
     }
 
     /// Returns true if it puts a whole document in the place of another.
@@ -98,10 +98,10 @@ impl UpdateCommand {
         if let Some(filters) = &self.array_filters {
             statement.insert("arrayFilters", filters.clone());
         }
-        if let Some(collation) = &self.terms.collation {
+        if let Some(collation) = &self.options.collation {
             statement.insert("collation", collation.clone());
         }
-        if let Some(hint) = &self.terms.hint {
+        if let Some(hint) = &self.options.hint {
             statement.insert("hint", hint.clone());
         }
         statement
@@ -113,7 +113,7 @@ impl UpdateCommand {
 pub(crate) struct DeleteCommand {
     pub(crate) filter: Document,
     pub(crate) multi: bool,
-    pub(crate) terms: Terms,
+    pub(crate) options: QueryOptions,
 }
 
 /// A write of a bulk.
@@ -167,11 +167,11 @@ impl FindAndModify {
     /// The command with a hint that the server knows.
     pub(crate) async fn resolved(&self, core: &Core, ns: &Namespace) -> Result<Self> {
         let mut resolved = self.clone();
-        let terms = match &mut resolved.modify {
-            Modify::Update(update) => &mut update.terms,
-            Modify::Delete(delete) => &mut delete.terms,
+        let options = match &mut resolved.modify {
+            Modify::Update(update) => &mut update.options,
+            Modify::Delete(delete) => &mut delete.options,
         };
-        *terms = terms.resolved(core, ns).await?.into_owned();
+        *options = options.resolved(core, ns).await?.into_owned();
         Ok(resolved)
     }
 
@@ -183,7 +183,7 @@ impl FindAndModify {
     /// The command as the user wrote it, but for the filter and the guard of a pipeline.
     pub(crate) fn to_command(&self, ns: &Namespace, filter: Document, upsert: bool) -> Document {
         let mut ask = doc! {"findAndModify": &ns.coll, "query": filter};
-        let terms = match &self.modify {
+        let options = match &self.modify {
             Modify::Update(update) => {
                 ask.insert("update", update.guarded_update());
                 ask.insert("upsert", upsert);
@@ -191,11 +191,11 @@ impl FindAndModify {
                 if let Some(filters) = &update.array_filters {
                     ask.insert("arrayFilters", filters.clone());
                 }
-                &update.terms
+                &update.options
             }
             Modify::Delete(delete) => {
                 ask.insert("remove", true);
-                &delete.terms
+                &delete.options
             }
         };
         if let Some(sort) = &self.sort {
@@ -204,17 +204,17 @@ impl FindAndModify {
         if let Some(projection) = &self.projection {
             ask.insert("fields", projection.clone());
         }
-        terms.add_to(&mut ask);
-        terms.add_hint(&mut ask);
+        options.add_to(&mut ask);
+        options.add_hint(&mut ask);
         ask
     }
 
     /// The query for the document that is to be changed.
     pub(crate) fn query(&self) -> Query {
-        let (filter, terms) = match &self.modify {
-            Modify::Update(update) => (&update.filter, &update.terms),
-            Modify::Delete(delete) => (&delete.filter, &delete.terms),
+        let (filter, options) = match &self.modify {
+            Modify::Update(update) => (&update.filter, &update.options),
+            Modify::Delete(delete) => (&delete.filter, &delete.options),
         };
-        Query { sort: self.sort.clone().filter(|sort| !sort.is_empty()), ..Query::of(filter.clone(), terms.clone()) }
+        Query { sort: self.sort.clone().filter(|sort| !sort.is_empty()), ..Query::of(filter.clone(), options.clone()) }
     }
 }

@@ -95,7 +95,7 @@ impl Locking {
         let id = self.wanted.get(&key).filter(|id| tx.is_untouched(ns, id));
         let Some(at) = id.map(Address::bare) else { return Ok(ByKey::Nothing) };
         // Treated as a document that was selected just now: a lock on it is a conflict.
-        let target = Target { ns, at: &at, filter: &query.filter, terms: &query.terms, chosen: true };
+        let target = Target { ns, at: &at, filter: &query.filter, options: &query.options, chosen: true };
         match self.prepare_shown(tx, &target, change, asked.stored_fields()).await {
             Ok(Some(shown)) => {
                 // Another transaction may have waited for the document in vain meanwhile, and

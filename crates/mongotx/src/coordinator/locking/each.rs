@@ -265,7 +265,7 @@ impl Locking {
             }
             let one = match &each.act {
                 Act::Insert(inserting) => Some(Behind { is_rekeyed: false, questions: inserting.questions.clone() }),
-                Act::Change(changing) if changing.target.terms.is_plain() => {
+                Act::Change(changing) if changing.target.options.is_plain() => {
                     self.behind(collection, changing, me).await?
                 }
                 Act::Change(_) => None,

@@ -81,7 +81,7 @@ impl Locking {
         }
         let known = self.catalog.look_up(ns).await?;
         // Only where it could matter: whoever asks may get a lease taken.
-        let is_leased = may_find_first(tx, ns, query, asked) && self.unprobed.may_be_unprobed(ns, &query.terms);
+        let is_leased = may_find_first(tx, ns, query, asked) && self.unprobed.may_be_unprobed(ns, &query.options);
         if free_one(tx, &known, ns, query, asked, is_leased).is_none() || !change.is_one_statement() {
             return Ok(None);
         }
@@ -189,8 +189,8 @@ impl Locking {
 /// Returns true if the query means the same on stored documents, and needs no index of a certain
 /// kind.
 fn is_plain(query: &Query) -> bool {
-    let plain_terms = query.terms.is_plain() && query.terms.hint.is_none() && query.skip == 0;
-    plain_terms && !has_special(&query.filter) && !sees_lock_fields(&query.filter)
+    let plain_options = query.options.is_plain() && query.options.hint.is_none() && query.skip == 0;
+    plain_options && !has_special(&query.filter) && !sees_lock_fields(&query.filter)
 }
 
 /// The free document that may be locked. `None`: a free one may not be the one that the transaction

@@ -9,7 +9,7 @@ use bson::{Bson, Document};
 use crate::{
     coordinator::{
         catalog::Catalog,
-        request::{address::Address, terms::Terms},
+        request::{address::Address, query_options::QueryOptions},
         server::Server,
         transaction::Transaction,
     },
@@ -37,7 +37,7 @@ impl Locator {
         ns: &Namespace,
         id: Bson,
         filter: &Document,
-        terms: &Terms,
+        options: &QueryOptions,
     ) -> Result<Address> {
         let key = self.catalog.shard_key(ns).await?;
         if key.is_empty() {
@@ -46,7 +46,7 @@ impl Locator {
         if let Some(held) = tx.and_then(|tx| tx.address_of(ns, &id)).filter(|held| !held.key().is_empty()) {
             return Ok(held.clone());
         }
-        let named = Address::named(id, filter, terms, &key);
+        let named = Address::named(id, filter, options, &key);
         if !named.key().is_empty() {
             return Ok(named);
         }

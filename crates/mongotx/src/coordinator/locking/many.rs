@@ -32,7 +32,7 @@ use crate::{
             address::{Address, among},
             fields::Fields,
             own_key::OwnKey,
-            terms::Terms,
+            query_options::QueryOptions,
         },
         transaction::{Hold, Transaction},
     },
@@ -56,12 +56,12 @@ pub(crate) struct Targets<'a> {
     pub(crate) ns: &'a Namespace,
     pub(crate) at: &'a [Address],
     pub(crate) filter: &'a Document,
-    pub(crate) terms: &'a Terms,
+    pub(crate) options: &'a QueryOptions,
 }
 
 impl<'a> Targets<'a> {
     fn one(&self, at: &'a Address) -> Target<'a> {
-        Target { ns: self.ns, at, filter: self.filter, terms: self.terms, chosen: false }
+        Target { ns: self.ns, at, filter: self.filter, options: self.options, chosen: false }
     }
 }
 
@@ -87,7 +87,7 @@ impl Locking {
         // Changes that may have to be taken back are made one by one, as the server does: values of
         // unique indexes, shard keys, words. Strings that a collation calls equal need a statement
         // of their own each.
-        if targets.at.len() < 3 || checked || targets.terms.collation.is_some() {
+        if targets.at.len() < 3 || checked || targets.options.collation.is_some() {
             for at in targets.at {
                 self.prepare_single(tx, targets, at, change, &mut done).await?;
             }
@@ -129,7 +129,8 @@ impl Locking {
         let Change::Update { update, array_filters: None } = change else { return Ok(None) };
         let untouched =
             !tx.has_read_locks(targets.ns) && targets.at.iter().all(|at| tx.is_untouched(targets.ns, &at.id));
-        if !untouched || !targets.terms.is_plain() || has_special(targets.filter) || sees_lock_fields(targets.filter) {
+        if !untouched || !targets.options.is_plain() || has_special(targets.filter) || sees_lock_fields(targets.filter)
+        {
             return Ok(None);
         }
         let left = tx.claims.as_ref().map_or_else(Vec::new, |claims| claims.left_in(targets.ns));
@@ -265,7 +266,7 @@ impl Locking {
 impl Targets<'_> {
     fn command(&self, statements: Vec<Document>) -> Document {
         let mut command = doc! {"update": &self.ns.coll, "updates": statements, "ordered": true};
-        if let Some(variables) = &self.terms.variables {
+        if let Some(variables) = &self.options.variables {
             command.insert("let", variables.clone());
         }
         command

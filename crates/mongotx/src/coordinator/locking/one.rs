@@ -269,7 +269,7 @@ impl Locking {
         if let Change::Update { update, array_filters: None } = change
             && !owned
             && !read_locked
-            && target.terms.is_plain()
+            && target.options.is_plain()
             && let Some(statement) = target.fused(update, me, left, &[])?
             && let Some(applied) = self.attempt_fused(tx, target, statement, update).await?
         {
@@ -371,7 +371,7 @@ impl Locking {
         let locked = doc! {"$or": [rest.clone(), {WRITER: {"$exists": true}}, {READERS: read_locked}]};
         let filter = target.narrowed(if rest.is_empty() { rest.clone() } else { locked });
         let mut find = doc! {"find": &target.ns.coll, "filter": filter, "projection": locks_only(&ShardKey::default())};
-        target.terms.add_to(&mut find);
+        target.options.add_to(&mut find);
         let Some(found) = self.server.find_first(target.ns, find).await? else { return Ok(Look::NoMatch) };
         let lock = stored::lock_state(&found)?;
         if lock.writer == Some(me) {
@@ -392,7 +392,7 @@ impl Locking {
     async fn safe_matches(&self, target: &Target<'_>, rest: Document) -> Result<bool> {
         let filter = target.narrowed(doc! {"$and": [rest, {INSERT: {"$exists": false}}]});
         let mut find = doc! {"find": &target.ns.coll, "filter": filter, "projection": {"_id": 1}};
-        target.terms.add_to(&mut find);
+        target.options.add_to(&mut find);
         Ok(self.server.find_first(target.ns, find).await?.is_some())
     }
 

@@ -42,7 +42,7 @@ pub(super) fn one_statement(all: &[OneOf<'_>], me: TxId, left: &[TxId]) -> Optio
     let demands: Vec<_> = all.iter().map(|one| plain_demands(one.target.filter)).collect::<Option<_>>()?;
     let mut fusing = Vec::with_capacity(all.len());
     for (OneOf { target, update, as_read }, demands) in all.iter().zip(&demands) {
-        let id = id_of(target).filter(|_| target.terms.is_plain())?;
+        let id = id_of(target).filter(|_| target.options.is_plain())?;
         fusing.push(Fusing { id, update, demands, as_read });
     }
     let fused = fuse_together(&fusing, me, left, MAX_BYTES)?;

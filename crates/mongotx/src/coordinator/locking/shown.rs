@@ -58,7 +58,7 @@ impl Locking {
         fields: Option<Document>,
     ) -> Result<Option<Shown>> {
         let held = tx.may_hold(target.ns, &target.at.id) || tx.has_read_locks(target.ns);
-        if held || !target.terms.is_plain() {
+        if held || !target.options.is_plain() {
             return Ok(None);
         }
         let me = self.lifecycle.ensure_started(tx, target.ns).await?;

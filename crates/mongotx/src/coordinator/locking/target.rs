@@ -13,7 +13,7 @@ use sd2v::{
 
 use crate::{
     coordinator::{
-        request::{address::Address, query::exactly, terms::Terms},
+        request::{address::Address, query::exactly, query_options::QueryOptions},
         transaction::Transaction,
     },
     error::Result,
@@ -31,7 +31,7 @@ pub(crate) struct Target<'a> {
     pub(crate) ns: &'a Namespace,
     pub(crate) at: &'a Address,
     pub(crate) filter: &'a Document,
-    pub(crate) terms: &'a Terms,
+    pub(crate) options: &'a QueryOptions,
     /// True if it was selected just now because it matches.
     pub(crate) chosen: bool,
 }
@@ -59,7 +59,7 @@ impl Target<'_> {
             true => !has_special(self.filter) && !sees_lock_fields(self.filter),
             false => is_only_id(self.filter),
         };
-        wanted && self.terms.is_plain() && !tx.may_hold(self.ns, &self.at.id)
+        wanted && self.options.is_plain() && !tx.may_hold(self.ns, &self.at.id)
     }
 
     /// The condition on a clean document, or on one that `left` has left, which is taken over:
@@ -80,7 +80,7 @@ impl Target<'_> {
         left: Option<TxId>,
         as_read: &[Exact],
     ) -> Result<Option<RawDocumentBuf>> {
-        let demands = plain_demands(self.filter).filter(|_| self.terms.collation.is_none());
+        let demands = plain_demands(self.filter).filter(|_| self.options.collation.is_none());
         let plain = demands.as_deref().unwrap_or_default();
         let Some(pipeline) = fuse(update, me, left.as_slice(), plain, as_read) else {
             return Ok(None);
@@ -108,9 +108,9 @@ impl Target<'_> {
     }
 
     pub(super) fn narrowed(&self, rest: Document) -> Document {
-        let only = match &self.terms.collation {
+        let only = match &self.options.collation {
             None => self.at.filter(),
-            Some(_) => exactly(std::slice::from_ref(self.at), self.terms),
+            Some(_) => exactly(std::slice::from_ref(self.at), self.options),
         };
         if rest.is_empty() {
             only
@@ -125,7 +125,7 @@ impl Target<'_> {
             .into_iter()
             .enumerate()
             .map(|(at, mut statement)| {
-                if let Some(collation) = &self.terms.collation {
+                if let Some(collation) = &self.options.collation {
                     statement.insert("collation", collation.clone());
                 }
                 if let (true, Some(filters)) = (at == last, array_filters) {
@@ -135,7 +135,7 @@ impl Target<'_> {
             })
             .collect();
         let mut command = doc! {"update": &self.ns.coll, "updates": decorated, "ordered": true};
-        if let Some(variables) = &self.terms.variables {
+        if let Some(variables) = &self.options.variables {
             command.insert("let", variables.clone());
         }
         command

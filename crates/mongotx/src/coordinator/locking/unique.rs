@@ -37,7 +37,7 @@ use crate::{
     coordinator::{
         catalog::Catalog,
         finishing::{lock_wait::LockWait, repairs::Repairs},
-        request::{address::Address, fields::Fields, own_key::id_key, terms::Terms},
+        request::{address::Address, fields::Fields, own_key::id_key, query_options::QueryOptions},
         server::Server,
         stored::lock_fields::locks_only,
         transaction::Transaction,
@@ -302,8 +302,8 @@ impl Uniqueness {
     async fn rivals(&self, ns: &Namespace, asked: Question) -> Result<Vec<(Address, LockState)>> {
         let key = self.catalog.shard_key(ns).await?;
         let mut find = doc! {"find": &ns.coll, "filter": asked.condition, "projection": locks_only(&key)};
-        let terms = Terms { collation: asked.collation, ..Terms::default() };
-        terms.add_to(&mut find);
+        let options = QueryOptions { collation: asked.collation, ..QueryOptions::default() };
+        options.add_to(&mut find);
         let found = self.server.collect(&ns.db, find, MAX_RIVALS).await?;
         let parse = |stored: &Document| Ok((Address::of(stored, &key)?, lock_state(stored)?));
         found.iter().map(parse).collect()

@@ -32,9 +32,12 @@ pub(crate) struct AnswerCopy {
 impl AnswerCopy {
     /// Place for the answer to this query. `None`: the answer to this query is not copied.
     pub(crate) fn of(query: &Query) -> Option<Self> {
-        let terms = &query.terms;
-        let is_plain =
-            terms.is_plain() && terms.hint.is_none() && query.skip == 0 && query.sort.is_none() && !query.is_for_locks;
+        let options = &query.options;
+        let is_plain = options.is_plain()
+            && options.hint.is_none()
+            && query.skip == 0
+            && query.sort.is_none()
+            && !query.is_for_locks;
         if !is_plain || !is_only_id(&query.filter) || query.sees_lock_fields() {
             return None;
         }
@@ -146,7 +149,7 @@ mod tests {
         assert!(AnswerCopy::of(&query(2, 0)).is_some());
         assert!(AnswerCopy::of(&query(1, 0)).is_none() && AnswerCopy::of(&query(0, 1)).is_none());
         let mut hinted = query(0, 0);
-        hinted.terms.hint = Some("a_1".into());
+        hinted.options.hint = Some("a_1".into());
         assert!(AnswerCopy::of(&hinted).is_none());
     }
 }

@@ -46,11 +46,11 @@ impl Read {
     /// The command as a validation sends it: with a probe, whatever lease its client holds.
     pub(crate) fn probed(&self) -> Self {
         let mut read = self.clone();
-        let terms = match &mut read {
-            Self::Find(query) | Self::Count(query) | Self::Distinct(_, query) => &mut query.terms,
-            Self::Aggregate(command) => &mut command.terms,
+        let options = match &mut read {
+            Self::Find(query) | Self::Count(query) | Self::Distinct(_, query) => &mut query.options,
+            Self::Aggregate(command) => &mut command.options,
         };
-        terms.is_always_probed = true;
+        options.is_always_probed = true;
         read
     }
 }

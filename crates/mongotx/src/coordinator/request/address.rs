@@ -8,7 +8,7 @@ use std::{collections::BTreeMap, fmt};
 use bson::{Bson, Document, doc};
 use sd2v::shard::{self, ShardKey};
 
-use crate::{coordinator::request::terms::Terms, error::Result};
+use crate::{coordinator::request::query_options::QueryOptions, error::Result};
 
 /// Address of one document: its `_id` and its shard key.
 #[derive(Clone, Debug)]
@@ -45,9 +45,9 @@ impl Address {
 
     /// As a filter names it that matches one `_id`: with the values of the key, if it demands them
     /// all.
-    pub(crate) fn named(id: Bson, filter: &Document, terms: &Terms, key: &ShardKey) -> Self {
+    pub(crate) fn named(id: Bson, filter: &Document, options: &QueryOptions, key: &ShardKey) -> Self {
         // Strings that a collation calls equal may be on other shards.
-        let demanded = if terms.collation.is_none() { key.of_filter(filter) } else { None };
+        let demanded = if options.collation.is_none() { key.of_filter(filter) } else { None };
         Self::new(id, demanded.unwrap_or_default())
     }
 

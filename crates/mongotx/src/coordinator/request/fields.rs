@@ -45,7 +45,7 @@ impl Fields {
     /// it.
     pub(crate) fn of_query(query: &Query) -> Self {
         let is_whole = query.limit == 0 && query.skip == 0;
-        if !query.terms.is_plain() || query.terms.hint.is_some() || !(is_whole || query.is_fetch()) {
+        if !query.options.is_plain() || query.options.hint.is_some() || !(is_whole || query.is_fetch()) {
             return Self::All;
         }
         let empty = Document::new();
@@ -58,7 +58,7 @@ impl Fields {
 
     /// Fields on which it depends which documents a query finds, and in which order.
     pub(crate) fn found_by(query: &Query) -> Self {
-        if !query.terms.is_plain() || query.terms.hint.is_some() {
+        if !query.options.is_plain() || query.options.hint.is_some() {
             return Self::All;
         }
         let empty = Document::new();
@@ -98,14 +98,14 @@ mod tests {
     use bson::{bson, doc};
 
     use super::*;
-    use crate::coordinator::request::terms::Terms;
+    use crate::coordinator::request::query_options::QueryOptions;
 
     fn of(names: &[&str]) -> Fields {
         Fields::of(Some(names.iter().copied().collect()))
     }
 
     fn query(filter: Document, projection: Option<Document>) -> Query {
-        Query { projection, ..Query::of(filter, Terms::default()) }
+        Query { projection, ..Query::of(filter, QueryOptions::default()) }
     }
 
     #[test]
@@ -119,13 +119,13 @@ mod tests {
         let fetch = Query { limit: 1, ..query(doc! {"_id": 1}, shown) };
         assert_eq!(Fields::of_query(&fetch), of(&["_id", "b"]));
 
-        let hinted = Terms { hint: Some("b_1".into()), ..Terms::default() };
-        let folded = Terms { collation: Some(doc! {"locale": "en"}), ..Terms::default() };
+        let hinted = QueryOptions { hint: Some("b_1".into()), ..QueryOptions::default() };
+        let folded = QueryOptions { collation: Some(doc! {"locale": "en"}), ..QueryOptions::default() };
         for all in [
             Query { limit: 2, ..sorted.clone() },
             Query { skip: 1, ..sorted.clone() },
-            Query { terms: hinted, ..sorted.clone() },
-            Query { terms: folded, ..sorted },
+            Query { options: hinted, ..sorted.clone() },
+            Query { options: folded, ..sorted },
         ] {
             assert_eq!(Fields::of_query(&all), Fields::All, "{all:?}");
         }

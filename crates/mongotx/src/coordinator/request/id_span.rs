@@ -82,10 +82,10 @@ mod tests {
     use bson::{Document, doc, oid::ObjectId};
 
     use super::*;
-    use crate::coordinator::request::terms::Terms;
+    use crate::coordinator::request::query_options::QueryOptions;
 
     fn query(filter: Document, sort: Document) -> Query {
-        Query { sort: Some(sort), ..Query::of(filter, Terms::default()) }
+        Query { sort: Some(sort), ..Query::of(filter, QueryOptions::default()) }
     }
 
     fn has(span: &IdSpan, ids: impl IntoIterator<Item = impl Into<Bson>>) -> Vec<bool> {

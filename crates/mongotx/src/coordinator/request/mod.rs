@@ -3,7 +3,7 @@
 //!
 //! | file | content |
 //! | --- | --- |
-//! | [`terms`] | options of a command that have a say in what it means |
+//! | [`query_options`] | options of a command that have a say in what it means |
 //! | [`query`], [`pipeline`] | a query, an aggregation pipeline, with their options |
 //! | [`address`] | which document a command is about: `_id` and shard key |
 //! | [`own_key`] | whether two `_id`s name the same document |
@@ -16,4 +16,4 @@ pub(crate) mod id_span;
 pub(crate) mod own_key;
 pub(crate) mod pipeline;
 pub(crate) mod query;
-pub(crate) mod terms;
+pub(crate) mod query_options;

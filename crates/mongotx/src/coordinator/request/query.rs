@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use bson::{Bson, Document, Regex, doc};
 use sd2v::{filter, projection, stored};
 
-use super::terms::Terms;
+use super::query_options::QueryOptions;
 use crate::{
     coordinator::{
         Core,
@@ -28,19 +28,19 @@ pub(crate) struct Query {
     /// True if the documents found are going to be locked: then pending ones are better finished
     /// than shown as they are.
     pub(crate) is_for_locks: bool,
-    pub(crate) terms: Terms,
+    pub(crate) options: QueryOptions,
 }
 
 impl Query {
-    pub(crate) fn of(filter: Document, terms: Terms) -> Self {
-        Self { filter, terms, ..Self::default() }
+    pub(crate) fn of(filter: Document, options: QueryOptions) -> Self {
+        Self { filter, options, ..Self::default() }
     }
 
     /// The query with a hint that the server knows.
     pub(crate) async fn resolved(&self, core: &Core, ns: &Namespace) -> Result<Cow<'_, Self>> {
-        Ok(match self.terms.resolved(core, ns).await? {
+        Ok(match self.options.resolved(core, ns).await? {
             Cow::Borrowed(_) => Cow::Borrowed(self),
-            Cow::Owned(terms) => Cow::Owned(Self { terms, ..self.clone() }),
+            Cow::Owned(options) => Cow::Owned(Self { options, ..self.clone() }),
         })
     }
 
@@ -54,7 +54,7 @@ impl Query {
     pub(crate) fn is_fetch(&self) -> bool {
         let one = |value: &Bson| !matches!(value, Bson::Document(operators) if operators.contains_key("$in"));
         let by_id = filter::is_only_id(&self.filter) && self.filter.get("_id").is_some_and(one);
-        by_id && self.skip == 0 && self.terms.hint.is_none()
+        by_id && self.skip == 0 && self.options.hint.is_none()
     }
 
     /// Returns true if filter and order are about nothing but the `_id`, so that they mean the same
@@ -67,8 +67,8 @@ impl Query {
     /// Returns true if its answer is one document, as the application wrote it, or none, and
     /// nothing else.
     pub(crate) fn is_whole_document(&self) -> bool {
-        let bare = self.skip == 0 && self.projection.is_none() && self.terms.collation.is_none();
-        bare && self.terms.staleness.is_none() && self.terms.find_only.is_none() && filter::is_only_id(&self.filter)
+        let bare = self.skip == 0 && self.projection.is_none() && self.options.collation.is_none();
+        bare && self.options.staleness.is_none() && self.options.find_only.is_none() && filter::is_only_id(&self.filter)
     }
 
     /// Returns true if it answers every document that matches, with its `_id`.
@@ -82,7 +82,7 @@ impl Query {
             None | Some(Bson::Boolean(true)) => true,
             Some(value) => [Bson::Int32(1), Bson::Int64(1), Bson::Double(1.0)].contains(value),
         };
-        let shows_keys = self.terms.find_only.as_ref().is_some_and(|only| only.return_key);
+        let shows_keys = self.options.find_only.as_ref().is_some_and(|only| only.return_key);
         !shows_keys && self.projection.as_ref().is_none_or(shows_id)
     }
 
@@ -93,7 +93,7 @@ impl Query {
         if let Some(projection) = &self.projection {
             projection::check_projection(projection)?;
         }
-        let bounds = self.terms.find_only.iter().flat_map(|only| [&only.min, &only.max]).flatten();
+        let bounds = self.options.find_only.iter().flat_map(|only| [&only.min, &only.max]).flatten();
         for field in self.sort.iter().chain(bounds).flat_map(Document::keys) {
             stored::check_path(field)?;
         }
@@ -102,7 +102,7 @@ impl Query {
 
     /// The one `_id` that can match, where strings compare by their bytes.
     pub(crate) async fn pinned_id(&self, core: &Core, ns: &Namespace) -> Result<Option<Bson>> {
-        pinned_id(core, ns, &self.filter, &self.terms).await
+        pinned_id(core, ns, &self.filter, &self.options).await
     }
 
     /// `find` on stored documents, with this filter and the query's other options.
@@ -123,9 +123,9 @@ impl Query {
         if let Some(size) = self.batch_size {
             find.insert("batchSize", i64::from(size));
         }
-        self.terms.add_to(&mut find);
-        self.terms.add_hint(&mut find);
-        if let Some(find_only) = &self.terms.find_only {
+        self.options.add_to(&mut find);
+        self.options.add_hint(&mut find);
+        if let Some(find_only) = &self.options.find_only {
             find_only.add_to(&mut find);
         }
         find
@@ -134,7 +134,12 @@ impl Query {
 
 /// The one `_id` that the filter can match: `None` when there may be others, or when a collation
 /// decides which.
-pub(crate) async fn pinned_id(core: &Core, ns: &Namespace, filter: &Document, terms: &Terms) -> Result<Option<Bson>> {
+pub(crate) async fn pinned_id(
+    core: &Core,
+    ns: &Namespace,
+    filter: &Document,
+    options: &QueryOptions,
+) -> Result<Option<Bson>> {
     let Some(mut ids) = filter::pinned_ids(filter) else { return Ok(None) };
     if ids.len() != 1 {
         return Ok(None);
@@ -154,14 +159,14 @@ pub(crate) async fn pinned_id(core: &Core, ns: &Namespace, filter: &Document, te
     if by_bytes {
         return Ok(Some(id));
     }
-    let collated = terms.collation.is_some() || core.catalog.look_up(ns).await?.has_collation;
+    let collated = options.collation.is_some() || core.catalog.look_up(ns).await?.has_collation;
     Ok((!collated).then_some(id))
 }
 
-/// The condition for just these `_id`s, in a command with these terms: under a collation a string
+/// The condition for just these `_id`s, in a command with these options: under a collation a string
 /// equals others, but not as a pattern. (A document that holds strings has no such pattern.)
-pub(crate) fn exactly(addresses: &[Address], terms: &Terms) -> Document {
-    if terms.collation.is_none() {
+pub(crate) fn exactly(addresses: &[Address], options: &QueryOptions) -> Document {
+    if options.collation.is_none() {
         return among(addresses);
     }
     let patterns: Vec<Address> =
@@ -180,9 +185,14 @@ fn exact_pattern(id: &Bson) -> Bson {
 
 /// As [`pinned_id`], for a write that goes straight to that document: without a hint, which the
 /// server would check, and without a condition that only an index answers.
-pub(crate) async fn named_id(core: &Core, ns: &Namespace, filter: &Document, terms: &Terms) -> Result<Option<Bson>> {
-    if terms.hint.is_some() || filter::has_special(filter) {
+pub(crate) async fn named_id(
+    core: &Core,
+    ns: &Namespace,
+    filter: &Document,
+    options: &QueryOptions,
+) -> Result<Option<Bson>> {
+    if options.hint.is_some() || filter::has_special(filter) {
         return Ok(None);
     }
-    pinned_id(core, ns, filter, terms).await
+    pinned_id(core, ns, filter, options).await
 }

@@ -20,7 +20,7 @@ use crate::{
         catalog::{Collection, FRESH},
         finishing::lock_wait::LockWait,
         log::records::StoredRecord,
-        request::terms::Terms,
+        request::query_options::QueryOptions,
     },
     error::{Error, ErrorKind, Result},
     options::Namespace,
@@ -41,7 +41,7 @@ impl Schema {
         }
         let pending = self.pending_writers(ns).await?;
         loop {
-            self.pending.settle_pending(ns, &Document::new(), &Terms::default(), None).await?;
+            self.pending.settle_pending(ns, &Document::new(), &QueryOptions::default(), None).await?;
             let left = self.pending_writers(ns).await?;
             let Some(rival) = left.iter().find(|writer| pending.contains(writer)) else { return Ok(()) };
             lock_wait.wait_for(&self.server, ns, &Bson::Null, *rival).await?;

@@ -4,7 +4,7 @@ use bson::{Bson, Document};
 
 /// Options that change the meaning of the filter and the update.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Terms {
+pub(crate) struct QueryOptions {
     pub(crate) collation: Option<Document>,
     pub(crate) hint: Option<Bson>,
     pub(crate) variables: Option<Document>,
@@ -18,7 +18,7 @@ pub(crate) struct Query {
     pub(crate) limit: Option<u64>,
     pub(crate) projection: Option<Document>,
     pub(crate) batch_size: Option<u32>,
-    pub(crate) terms: Terms,
+    pub(crate) options: QueryOptions,
 }
 
 #[derive(Clone, Debug)]
@@ -35,14 +35,14 @@ pub(crate) struct Update {
     pub(crate) many: bool,
     pub(crate) upsert: bool,
     pub(crate) array_filters: Option<Vec<Document>>,
-    pub(crate) terms: Terms,
+    pub(crate) options: QueryOptions,
 }
 
 #[derive(Clone, Debug)]
 pub(crate) struct Delete {
     pub(crate) filter: Document,
     pub(crate) many: bool,
-    pub(crate) terms: Terms,
+    pub(crate) options: QueryOptions,
 }
 
 #[derive(Clone, Debug)]
@@ -89,7 +89,7 @@ impl Operation {
     pub(crate) fn is_ordered(&self) -> bool {
         let loose = |collation: &Document| collation.get_i32("strength").is_ok_and(|strength| strength < 3);
         match self {
-            Self::Find(query) => query.sort.is_some() && !query.terms.collation.as_ref().is_some_and(loose),
+            Self::Find(query) => query.sort.is_some() && !query.options.collation.as_ref().is_some_and(loose),
             Self::Distinct { .. } => false,
             _ => true,
         }

@@ -55,7 +55,7 @@ impl Ours {
             Operation::EstimatedCount => Ok(Answer::Count(go!(self, self.collection.estimated_document_count())?)),
             Operation::Distinct { field, query } => {
                 let action = self.collection.distinct(field, query.filter.clone());
-                Ok(Answer::Values(go!(self, with!(action, collation: &query.terms.collation))?))
+                Ok(Answer::Values(go!(self, with!(action, collation: &query.options.collation))?))
             }
             Operation::Update(update) => self.update(update).await,
             Operation::Delete(delete) => self.delete(delete).await,
@@ -72,9 +72,9 @@ impl Ours {
             limit: &query.limit,
             projection: &query.projection,
             batch_size: &query.batch_size,
-            collation: &query.terms.collation,
-            hint: &query.terms.hint,
-            let_vars: &query.terms.variables,
+            collation: &query.options.collation,
+            hint: &query.options.hint,
+            let_vars: &query.options.variables,
         );
         Ok(Answer::Documents(go!(self, action)?.try_collect().await?))
     }
@@ -85,9 +85,9 @@ impl Ours {
             sort: &query.sort,
             skip: &query.skip,
             projection: &query.projection,
-            collation: &query.terms.collation,
-            hint: &query.terms.hint,
-            let_vars: &query.terms.variables,
+            collation: &query.options.collation,
+            hint: &query.options.hint,
+            let_vars: &query.options.variables,
         );
         Ok(Answer::document(go!(self, action)?))
     }
@@ -97,8 +97,8 @@ impl Ours {
             self.collection.count_documents(query.filter.clone()),
             skip: &query.skip,
             limit: &query.limit,
-            collation: &query.terms.collation,
-            hint: &query.terms.hint,
+            collation: &query.options.collation,
+            hint: &query.options.hint,
         );
         Ok(Answer::Count(go!(self, action)?))
     }
@@ -113,9 +113,9 @@ impl Ours {
         let action = with!(
             action.upsert(update.upsert),
             array_filters: &update.array_filters,
-            collation: &update.terms.collation,
-            hint: &update.terms.hint,
-            let_vars: &update.terms.variables,
+            collation: &update.options.collation,
+            hint: &update.options.hint,
+            let_vars: &update.options.variables,
         );
         let done = go!(self, action)?;
         Ok(Answer::updated(done.matched_count, done.modified_count, done.upserted_id))
@@ -126,9 +126,9 @@ impl Ours {
         let action = if delete.many { self.collection.delete_many(filter) } else { self.collection.delete_one(filter) };
         let action = with!(
             action,
-            collation: &delete.terms.collation,
-            hint: &delete.terms.hint,
-            let_vars: &delete.terms.variables,
+            collation: &delete.options.collation,
+            hint: &delete.options.hint,
+            let_vars: &delete.options.variables,
         );
         Ok(Answer::deleted(go!(self, action)?))
     }
@@ -149,9 +149,9 @@ impl Ours {
             sort: &command.sort,
             projection: &command.projection,
             array_filters: &update.array_filters,
-            collation: &update.terms.collation,
-            hint: &update.terms.hint,
-            let_vars: &update.terms.variables,
+            collation: &update.options.collation,
+            hint: &update.options.hint,
+            let_vars: &update.options.variables,
         );
         Ok(Answer::document(go!(self, action)?))
     }
@@ -161,9 +161,9 @@ impl Ours {
             self.collection.find_one_and_delete(delete.filter.clone()),
             sort: &command.sort,
             projection: &command.projection,
-            collation: &delete.terms.collation,
-            hint: &delete.terms.hint,
-            let_vars: &delete.terms.variables,
+            collation: &delete.options.collation,
+            hint: &delete.options.hint,
+            let_vars: &delete.options.variables,
         );
         Ok(Answer::document(go!(self, action)?))
     }

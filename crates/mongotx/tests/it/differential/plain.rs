@@ -19,7 +19,7 @@ use mongodb::{
 };
 
 use crate::differential::{
-    operation::{Change, Delete, FindAndModify, Modify, Operation, Query, Terms, Update},
+    operation::{Change, Delete, FindAndModify, Modify, Operation, Query, QueryOptions, Update},
     subject::{Answer, Subject, Written},
 };
 
@@ -71,7 +71,7 @@ impl Plain {
     /// Sends `distinct` as a command: the driver's method reads values through serde.
     async fn distinct(&self, field: &str, query: &Query) -> Done {
         let mut distinct = doc! {"distinct": self.0.name(), "key": field, "query": query.filter.clone()};
-        if let Some(collation) = &query.terms.collation {
+        if let Some(collation) = &query.options.collation {
             distinct.insert("collation", collation.clone());
         }
         let namespace = self.0.namespace();
@@ -95,9 +95,9 @@ impl Plain {
             .limit(query.limit.map(|limit| limit as i64))
             .projection(query.projection.clone())
             .batch_size(query.batch_size)
-            .collation(collation(&query.terms))
-            .hint(hint(&query.terms))
-            .let_vars(query.terms.variables.clone())
+            .collation(collation(&query.options))
+            .hint(hint(&query.options))
+            .let_vars(query.options.variables.clone())
             .build();
         let cursor = self.raw().find(query.filter.clone()).with_options(options).await?;
         let found: Vec<RawDocumentBuf> = cursor.try_collect().await?;
@@ -109,9 +109,9 @@ impl Plain {
             .sort(query.sort.clone())
             .skip(query.skip)
             .projection(query.projection.clone())
-            .collation(collation(&query.terms))
-            .hint(hint(&query.terms))
-            .let_vars(query.terms.variables.clone())
+            .collation(collation(&query.options))
+            .hint(hint(&query.options))
+            .let_vars(query.options.variables.clone())
             .build();
         Ok(shown_raw(self.raw().find_one(query.filter.clone()).with_options(options).await?))
     }
@@ -120,8 +120,8 @@ impl Plain {
         let options = CountOptions::builder()
             .skip(query.skip)
             .limit(query.limit)
-            .collation(collation(&query.terms))
-            .hint(hint(&query.terms))
+            .collation(collation(&query.options))
+            .hint(hint(&query.options))
             .build();
         Ok(Answer::Count(self.0.count_documents(query.filter.clone()).with_options(options).await?))
     }
@@ -133,9 +133,9 @@ impl Plain {
         let options = UpdateOptions::builder()
             .upsert(update.upsert)
             .array_filters(update.array_filters.clone())
-            .collation(collation(&update.terms))
-            .hint(hint(&update.terms))
-            .let_vars(update.terms.variables.clone())
+            .collation(collation(&update.options))
+            .hint(hint(&update.options))
+            .let_vars(update.options.variables.clone())
             .build();
         let (filter, change) = (update.filter.clone(), modifications(&update.change));
         let done = if update.many {
@@ -149,9 +149,9 @@ impl Plain {
     async fn replace(&self, update: &Update, replacement: &Document) -> Done {
         let options = ReplaceOptions::builder()
             .upsert(update.upsert)
-            .collation(collation(&update.terms))
-            .hint(hint(&update.terms))
-            .let_vars(update.terms.variables.clone())
+            .collation(collation(&update.options))
+            .hint(hint(&update.options))
+            .let_vars(update.options.variables.clone())
             .build();
         let done = self.0.replace_one(update.filter.clone(), replacement).with_options(options).await?;
         Ok(Answer::updated(done.matched_count, done.modified_count, done.upserted_id))
@@ -159,9 +159,9 @@ impl Plain {
 
     async fn delete(&self, delete: &Delete) -> Done {
         let options = DeleteOptions::builder()
-            .collation(collation(&delete.terms))
-            .hint(hint(&delete.terms))
-            .let_vars(delete.terms.variables.clone())
+            .collation(collation(&delete.options))
+            .hint(hint(&delete.options))
+            .let_vars(delete.options.variables.clone())
             .build();
         let done = if delete.many {
             self.0.delete_many(delete.filter.clone()).with_options(options).await?
@@ -185,9 +185,9 @@ impl Plain {
         let options = FindOneAndDeleteOptions::builder()
             .sort(command.sort.clone())
             .projection(command.projection.clone())
-            .collation(collation(&delete.terms))
-            .hint(hint(&delete.terms))
-            .let_vars(delete.terms.variables.clone())
+            .collation(collation(&delete.options))
+            .hint(hint(&delete.options))
+            .let_vars(delete.options.variables.clone())
             .build();
         Ok(shown_raw(self.raw().find_one_and_delete(delete.filter.clone()).with_options(options).await?))
     }
@@ -198,9 +198,9 @@ impl Plain {
             .return_document(shown(command))
             .sort(command.sort.clone())
             .projection(command.projection.clone())
-            .collation(collation(&update.terms))
-            .hint(hint(&update.terms))
-            .let_vars(update.terms.variables.clone())
+            .collation(collation(&update.options))
+            .hint(hint(&update.options))
+            .let_vars(update.options.variables.clone())
             .build();
         let replacement = RawDocumentBuf::try_from(replacement).unwrap();
         let collection = self.raw();
@@ -215,9 +215,9 @@ impl Plain {
             .array_filters(update.array_filters.clone())
             .sort(command.sort.clone())
             .projection(command.projection.clone())
-            .collation(collation(&update.terms))
-            .hint(hint(&update.terms))
-            .let_vars(update.terms.variables.clone())
+            .collation(collation(&update.options))
+            .hint(hint(&update.options))
+            .let_vars(update.options.variables.clone())
             .build();
         let collection = self.raw();
         let update = collection.find_one_and_update(update.filter.clone(), change);
@@ -264,12 +264,12 @@ fn add(total: &mut Written, index: usize, done: Written) {
     total.deleted += done.deleted;
 }
 
-fn collation(terms: &Terms) -> Option<Collation> {
-    terms.collation.clone().map(|collation| bson::deserialize_from_document(collation).unwrap())
+fn collation(options: &QueryOptions) -> Option<Collation> {
+    options.collation.clone().map(|collation| bson::deserialize_from_document(collation).unwrap())
 }
 
-fn hint(terms: &Terms) -> Option<Hint> {
-    terms.hint.clone().map(|hint| match hint {
+fn hint(options: &QueryOptions) -> Option<Hint> {
+    options.hint.clone().map(|hint| match hint {
         Bson::Document(keys) => Hint::Keys(keys),
         name => Hint::Name(name.as_str().unwrap_or_default().to_owned()),
     })

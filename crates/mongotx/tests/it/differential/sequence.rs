@@ -19,7 +19,7 @@ use crate::differential::{
         operations::{self, Operations},
         values,
     },
-    operation::{Delete, Operation, Query, Terms},
+    operation::{Delete, Operation, Query, QueryOptions},
     ours::{Ours, id_of},
     plain::Plain,
     subject::{Answer, Subject},
@@ -290,7 +290,7 @@ async fn remove_made_anew(subject: &mut impl Subject, view: &Answer) -> Option<u
     if made.len() < 2 {
         return Some(0);
     }
-    let delete = Delete { filter: doc! {"_id": {"$in": made}}, many: true, terms: Terms::default() };
+    let delete = Delete { filter: doc! {"_id": {"$in": made}}, many: true, options: QueryOptions::default() };
     match subject.run(&Operation::Delete(delete)).await {
         Answer::Written(done) => Some(done.deleted),
         _ => None,

@@ -21,7 +21,7 @@ use std::{
 use bson::Document;
 
 use super::{Pending, Settled};
-use crate::{coordinator::request::terms::Terms, error::Result, options::Namespace};
+use crate::{coordinator::request::query_options::QueryOptions, error::Result, options::Namespace};
 
 /// Greatest number of collections remembered.
 const MAX_COLLECTIONS: usize = 10_000;
@@ -99,7 +99,7 @@ impl Pending {
     /// With something that cannot be finished the safe versions stay as old as they are.
     async fn settle_whole(&self, ns: &Namespace) -> Result<Settled> {
         let began = Instant::now();
-        let settled = self.settle_now(ns, &Document::new(), &Terms::default(), None).await?;
+        let settled = self.settle_now(ns, &Document::new(), &QueryOptions::default(), None).await?;
         if settled.unfinished.is_empty() {
             self.freshness.note(ns, began);
         }

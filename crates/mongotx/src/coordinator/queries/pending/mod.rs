@@ -34,7 +34,7 @@ use crate::{
             repairs::{Repairs, is_refused},
         },
         log::txlog::TxLog,
-        request::terms::Terms,
+        request::query_options::QueryOptions,
         server::Server,
     },
     error::{Error, ErrorKind, Result},
@@ -97,16 +97,16 @@ impl Pending {
     }
 
     /// Steps 1 to 3 for the documents of `ns` that match `filter`, other than those of `me`; or
-    /// what makes the collection as fresh as the terms ask.
+    /// what makes the collection as fresh as the options ask.
     #[tracing::instrument(name = "mongotx.settle_pending", level = "debug", skip_all, fields(%ns))]
     pub(crate) async fn settle_pending(
         &self,
         ns: &Namespace,
         filter: &Document,
-        terms: &Terms,
+        options: &QueryOptions,
         me: Option<TxId>,
     ) -> Result<Settled> {
-        if let Some(limit) = terms.staleness {
+        if let Some(limit) = options.staleness {
             // Documents that this client has committed, and may have shown, are not hidden from it
             // again.
             let by_now = self.finisher.by_now();
@@ -116,7 +116,7 @@ impl Pending {
             }
             return self.freshen(ns, limit).await;
         }
-        self.settle_now(ns, filter, terms, me).await
+        self.settle_now(ns, filter, options, me).await
     }
 
     /// Settles the pending documents, however fresh the collection is.
@@ -124,7 +124,7 @@ impl Pending {
         &self,
         ns: &Namespace,
         filter: &Document,
-        terms: &Terms,
+        options: &QueryOptions,
         me: Option<TxId>,
     ) -> Result<Settled> {
         if !self.catalog.ensure_pending_index(ns).await? {
@@ -133,7 +133,7 @@ impl Pending {
         self.finisher.clear(ns).await;
         let mut finished_before: Vec<TxId> = Vec::new();
         for round in 0..ROUNDS {
-            let writers = self.find_pending(ns, filter, terms, me).await?;
+            let writers = self.find_pending(ns, filter, options, me).await?;
             if writers.is_empty() {
                 return Ok(Settled { was_pending: round > 0, unfinished: Vec::new() });
             }
@@ -181,12 +181,12 @@ impl Pending {
         &self,
         ns: &Namespace,
         filter: &Document,
-        terms: &Terms,
+        options: &QueryOptions,
         me: Option<TxId>,
     ) -> Result<Vec<TxId>> {
         let pipeline = view::writers(self.pending_filter(ns, filter, me).await?);
         let mut command = doc! {"aggregate": &ns.coll, "pipeline": pipeline, "cursor": {}};
-        terms.add_to(&mut command);
+        options.add_to(&mut command);
         let groups = self.server.collect(&ns.db, command, 100_000).await?;
         let mut writers = Vec::with_capacity(groups.len());
         for group in &groups {
@@ -205,13 +205,13 @@ impl Pending {
         &self,
         ns: &Namespace,
         filter: &Document,
-        terms: &Terms,
+        options: &QueryOptions,
         me: Option<TxId>,
     ) -> Result<Vec<TxId>> {
         if !self.catalog.ensure_pending_index(ns).await? {
             return Ok(Vec::new());
         }
-        let writers = self.find_pending(ns, filter, terms, me).await?;
+        let writers = self.find_pending(ns, filter, options, me).await?;
         let statuses = self.log.statuses(&writers).await?;
         let of_writer = writers.into_iter().zip(statuses);
         Ok(of_writer.filter(|(_, status)| *status == TxStatus::Active).map(|(writer, _)| writer).collect())

@@ -84,7 +84,7 @@ mod tests {
     use crate::{
         coordinator::{
             queries::read_lease::decisions::{Decisions, Written},
-            request::{query::Query, terms::Terms},
+            request::{query::Query, query_options::QueryOptions},
         },
         options::Namespace,
     };
@@ -135,7 +135,7 @@ mod tests {
 
     #[test]
     fn documents_that_come_or_go_count_where_the_query_has_looked() {
-        let query = Query::of(doc! {"_id": {"$gte": 5}}, Terms::default());
+        let query = Query::of(doc! {"_id": {"$gte": 5}}, QueryOptions::default());
         let have = |documents: &[&[i32]], answer: &[i32]| {
             let answer: Vec<_> = answer.iter().map(|id| Some(key(*id))).collect();
             let meanwhile = meanwhile(FoundBy::Id, &Fields::All, documents).unwrap();

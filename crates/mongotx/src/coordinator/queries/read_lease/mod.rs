@@ -58,7 +58,7 @@ use crate::{
     coordinator::{
         finishing::finisher::Finisher,
         log::txlog::TxLog,
-        request::{id_span::IdSpan, own_key::OwnKey, terms::Terms},
+        request::{id_span::IdSpan, own_key::OwnKey, query_options::QueryOptions},
         server::Server,
     },
     options::{ClientOptions, Namespace},
@@ -108,8 +108,8 @@ impl Unprobed {
 
     /// Returns true if a query may be sent without a probe, apart from the state of its
     /// collections.
-    pub(crate) fn may_be_unprobed(&self, ns: &Namespace, terms: &Terms) -> bool {
-        let is_out = terms.staleness.is_some() || terms.is_always_probed;
+    pub(crate) fn may_be_unprobed(&self, ns: &Namespace, options: &QueryOptions) -> bool {
+        let is_out = options.staleness.is_some() || options.is_always_probed;
         if is_out || !self.options.read_lease || self.options.is_published() || !self.server.is_bound() {
             return false;
         }
@@ -223,7 +223,7 @@ impl Unprobed {
             May::Not => return false,
             May::Settle(settling) => settling,
         };
-        let is_settled = match self.pending.settle_now(ns, &Document::new(), &Terms::default(), None).await {
+        let is_settled = match self.pending.settle_now(ns, &Document::new(), &QueryOptions::default(), None).await {
             Ok(settled) => settled.unfinished.is_empty(),
             Err(error) => {
                 // The query says it in the user's terms.

@@ -3,7 +3,7 @@
 use bson::{Bson, Document, doc};
 
 use super::{filters, updates, values};
-use crate::differential::operation::{Change, Delete, FindAndModify, Modify, Operation, Query, Terms, Update};
+use crate::differential::operation::{Change, Delete, FindAndModify, Modify, Operation, Query, QueryOptions, Update};
 use crate::random::Random;
 
 /// The indexes that a collection may have, by name and key. None can refuse a document of the
@@ -66,9 +66,9 @@ impl Operations {
             .clone()
     }
 
-    fn terms(&mut self) -> Terms {
+    fn options(&mut self) -> QueryOptions {
         let collation = if self.random.chance(12) { Some(self.collation()) } else { None };
-        Terms { collation, hint: self.hint(), variables: None }
+        QueryOptions { collation, hint: self.hint(), variables: None }
     }
 
     fn hint(&mut self) -> Option<Bson> {
@@ -81,16 +81,16 @@ impl Operations {
         }
     }
 
-    fn filtered(&mut self) -> (Document, Terms) {
-        let mut terms = self.terms();
+    fn filtered(&mut self) -> (Document, QueryOptions) {
+        let mut options = self.options();
         if self.random.chance(6) {
             let (filter, variables) = filters::with_variables(&mut self.random);
-            terms.variables = Some(variables);
-            return (filter, terms);
+            options.variables = Some(variables);
+            return (filter, options);
         }
         let filter =
             if self.random.chance(20) { filters::of_one(&mut self.random) } else { filters::filter(&mut self.random) };
-        (filter, terms)
+        (filter, options)
     }
 
     fn sort(&mut self) -> Document {
@@ -103,18 +103,18 @@ impl Operations {
     }
 
     fn query(&mut self) -> Query {
-        let (filter, terms) = self.filtered();
-        let mut query = Query { filter, terms, ..Query::default() };
+        let (filter, options) = self.filtered();
+        let mut query = Query { filter, options, ..Query::default() };
         query.batch_size = self.random.maybe(15, |random| 2 + random.below(3) as u32);
         query.projection = self.projection();
         if is_refused(&query.projection) {
             // One fault at a time: difference D10.
-            query.terms.hint = None;
+            query.options.hint = None;
             return query;
         }
         if self.random.chance(60) {
             query.sort = Some(self.sort());
-            if is_exact(&query.terms) {
+            if is_exact(&query.options) {
                 query.skip = self.random.maybe(25, |random| random.below(5) as u64);
                 query.limit = self.random.maybe(30, |random| random.below(6) as u64);
             }
@@ -131,7 +131,7 @@ impl Operations {
         if is_refused(&query.projection) {
             query.sort = None;
         }
-        query.terms.collation = None;
+        query.options.collation = None;
         query
     }
 
@@ -139,7 +139,7 @@ impl Operations {
         let filter = filters::filter(&mut self.random);
         let skip = self.random.maybe(15, |random| random.below(4) as u64);
         let limit = self.random.maybe(15, |random| 1 + random.below(4) as u64);
-        Query { filter, skip, limit, terms: self.terms(), ..Query::default() }
+        Query { filter, skip, limit, options: self.options(), ..Query::default() }
     }
 
     fn distinct(&mut self) -> Operation {
@@ -194,15 +194,15 @@ impl Operations {
 
     fn update_one(&mut self) -> Update {
         let (change, array_filters) = updates::change(&mut self.random);
-        let (filter, terms) = self.one();
-        Update { filter, change, many: false, upsert: self.random.chance(15), array_filters, terms }
+        let (filter, options) = self.one();
+        Update { filter, change, many: false, upsert: self.random.chance(15), array_filters, options }
     }
 
     /// A filter for one document. Under a loose collation some string ids are equal to others: not
     /// `b`.
-    fn one(&mut self) -> (Document, Terms) {
-        let mut terms = self.terms();
-        let filter = match &terms.collation {
+    fn one(&mut self) -> (Document, QueryOptions) {
+        let mut options = self.options();
+        let filter = match &options.collation {
             Some(_) => {
                 let id = self.random.pick(&[Bson::from("b"), 1.into(), values::object_id(1)]).clone();
                 filters::one_with(&mut self.random, id)
@@ -210,21 +210,21 @@ impl Operations {
             None => filters::of_one(&mut self.random),
         };
         if self.random.chance(5) {
-            terms.variables = Some(doc! {"five": 5, "word": "w"});
+            options.variables = Some(doc! {"five": 5, "word": "w"});
         }
-        (filter, terms)
+        (filter, options)
     }
 
     fn update_many(&mut self) -> Update {
         let (change, array_filters) = updates::change(&mut self.random);
-        let (filter, terms) = self.filtered();
-        Update { filter, change, many: true, upsert: self.random.chance(8), array_filters, terms }
+        let (filter, options) = self.filtered();
+        Update { filter, change, many: true, upsert: self.random.chance(8), array_filters, options }
     }
 
     /// An update that the server cannot refuse, where its hint or its filter is what it has to
     /// refuse: difference D10.
     fn of_one_fault(mut update: Update) -> Update {
-        let bad_hint = matches!(&update.terms.hint, Some(Bson::String(name)) if name == NO_INDEX);
+        let bad_hint = matches!(&update.options.hint, Some(Bson::String(name)) if name == NO_INDEX);
         if bad_hint || update.upsert && format!("{:?}", update.filter).contains("$expr") {
             update.change = Change::Operators(doc! {"$set": {"faulty": true}});
             update.array_filters = None;
@@ -240,20 +240,27 @@ impl Operations {
             filter.insert("_id", values::asked_id(&mut self.random));
         }
         let change = Change::Operators(updates::positional(&mut self.random, path));
-        Update { filter, change, many, upsert: self.random.chance(5), array_filters: None, terms: Terms::default() }
+        Update {
+            filter,
+            change,
+            many,
+            upsert: self.random.chance(5),
+            array_filters: None,
+            options: QueryOptions::default(),
+        }
     }
 
     fn replace_one(&mut self) -> Update {
-        let (filter, terms) = self.one();
+        let (filter, options) = self.one();
         let change = Change::Replacement(updates::replacement(&mut self.random));
-        Update { filter, change, many: false, upsert: self.random.chance(40), array_filters: None, terms }
+        Update { filter, change, many: false, upsert: self.random.chance(40), array_filters: None, options }
     }
 
     /// An upsert that inserts more often than not.
     fn upsert(&mut self) -> Update {
         let mut update = if self.random.chance(70) { self.update_one() } else { self.replace_one() };
         update.upsert = true;
-        update.terms.hint = None;
+        update.options.hint = None;
         update.filter = self.upsert_filter();
         if let (Change::Operators(operators), true) = (&mut update.change, self.random.chance(40)) {
             let on_insert = doc! {"made": true, "d.made": values::scalar(&mut self.random)};
@@ -264,8 +271,8 @@ impl Operations {
             update.filter.insert("none", 5);
             operators.insert("$setOnInsert", doc! {"_id": values::id(&mut self.random)});
         }
-        if update.terms.collation.is_some() {
-            update.terms.collation = Some(doc! {"locale": "en"});
+        if update.options.collation.is_some() {
+            update.options.collation = Some(doc! {"locale": "en"});
         }
         update
     }
@@ -289,39 +296,39 @@ impl Operations {
 
     fn delete(&mut self) -> Delete {
         let many = self.random.chance(30);
-        let (filter, terms) = if many { self.few() } else { self.one() };
-        Delete { filter, many, terms }
+        let (filter, options) = if many { self.few() } else { self.one() };
+        Delete { filter, many, options }
     }
 
     /// A filter of not too many documents at a time: some should be left.
-    fn few(&mut self) -> (Document, Terms) {
-        let (filter, terms) = self.filtered();
+    fn few(&mut self) -> (Document, QueryOptions) {
+        let (filter, options) = self.filtered();
         if self.random.chance(15) {
-            return (filter, terms);
+            return (filter, options);
         }
         let ids: Vec<Bson> = (0..3).map(|_| values::asked_id(&mut self.random)).collect();
-        (doc! {"$and": [filter, {"_id": {"$in": ids}}]}, terms)
+        (doc! {"$and": [filter, {"_id": {"$in": ids}}]}, options)
     }
 
     fn find_and_modify(&mut self) -> FindAndModify {
         let modify = match self.random.below(10) {
             0 | 1 => {
-                let (filter, terms) = self.one();
-                Modify::Delete(Delete { filter, many: false, terms })
+                let (filter, options) = self.one();
+                Modify::Delete(Delete { filter, many: false, options })
             }
             2 | 3 => Modify::Update(self.replace_one()),
             _ => Modify::Update(self.update_one()),
         };
         let mut command =
             FindAndModify { modify, sort: None, projection: self.projection(), after: self.random.chance(50) };
-        let (filter, terms) = match &mut command.modify {
-            Modify::Update(update) => (&mut update.filter, &mut update.terms),
-            Modify::Delete(delete) => (&mut delete.filter, &mut delete.terms),
+        let (filter, options) = match &mut command.modify {
+            Modify::Update(update) => (&mut update.filter, &mut update.options),
+            Modify::Delete(delete) => (&mut delete.filter, &mut delete.options),
         };
         if is_refused(&command.projection) {
-            terms.hint = None;
+            options.hint = None;
         } else if self.random.chance(50) {
-            terms.collation = None;
+            options.collation = None;
             *filter = filters::filter(&mut self.random);
             command.sort = Some(self.sort());
         }
@@ -345,13 +352,13 @@ impl Operations {
     fn bulk_write(&mut self) -> Operation {
         match self.random.below(4) {
             0 => Operation::InsertOne(values::document(&mut self.random)),
-            1 => Operation::Delete(Delete { terms: Terms::default(), ..self.delete_exact() }),
+            1 => Operation::Delete(Delete { options: QueryOptions::default(), ..self.delete_exact() }),
             _ => {
                 let mut update = self.update();
-                while update.array_filters.is_some() || update.terms.variables.is_some() {
+                while update.array_filters.is_some() || update.options.variables.is_some() {
                     update = self.update();
                 }
-                update.terms = Terms::default();
+                update.options = QueryOptions::default();
                 Operation::Update(update)
             }
         }
@@ -359,8 +366,9 @@ impl Operations {
 
     fn delete_exact(&mut self) -> Delete {
         let mut delete = self.delete();
-        if delete.terms.variables.is_some() {
-            delete = Delete { filter: filters::of_one(&mut self.random), many: false, terms: Terms::default() };
+        if delete.options.variables.is_some() {
+            delete =
+                Delete { filter: filters::of_one(&mut self.random), many: false, options: QueryOptions::default() };
         }
         delete
     }
@@ -371,6 +379,9 @@ fn is_refused(projection: &Option<Document>) -> bool {
 }
 
 /// Returns true if different values have a promised order.
-fn is_exact(terms: &Terms) -> bool {
-    !terms.collation.as_ref().is_some_and(|collation| collation.get_i32("strength").is_ok_and(|strength| strength < 3))
+fn is_exact(options: &QueryOptions) -> bool {
+    !options
+        .collation
+        .as_ref()
+        .is_some_and(|collation| collation.get_i32("strength").is_ok_and(|strength| strength < 3))
 }

@@ -1,4 +1,5 @@
-//! Options of commands that have a say in what their filters and updates mean.
+//! Options of commands that have a say in what their filters and updates mean: collation,
+//! variables, hint, and how old an answer may be.
 
 use std::{borrow::Cow, time::Duration};
 
@@ -13,7 +14,7 @@ use crate::{
 
 /// Options of a command that have a say in what its filter and update mean.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Terms {
+pub(crate) struct QueryOptions {
     pub(crate) collation: Option<Document>,
     pub(crate) variables: Option<Document>,
     pub(crate) hint: Option<Bson>,
@@ -67,9 +68,9 @@ impl FindOnly {
     }
 }
 
-impl Terms {
-    /// These terms, with a hint that the server knows: a unique index is stored under another name
-    /// and with one more field.
+impl QueryOptions {
+    /// These options, with a hint that the server knows: a unique index is stored under another
+    /// name and with one more field.
     pub(crate) async fn resolved(&self, core: &Core, ns: &Namespace) -> Result<Cow<'_, Self>> {
         let Some(hint) = &self.hint else { return Ok(Cow::Borrowed(self)) };
         Ok(match core.catalog.look_up(ns).await?.stored_hint(hint) {
