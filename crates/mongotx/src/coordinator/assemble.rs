@@ -29,7 +29,7 @@ fn share<T: ?Sized>(part: &Arc<T>) -> Arc<T> {
 }
 
 /// The parts that most others stand on.
-struct Base {
+struct SharedParts {
     server: Arc<Server>,
     log: Arc<dyn TxLog>,
     finisher: Finisher,
@@ -38,7 +38,7 @@ struct Base {
     options: Arc<ClientOptions>,
 }
 
-impl Base {
+impl SharedParts {
     fn new(server: Arc<Server>, log: Arc<dyn TxLog>, shards: Shards, options: ClientOptions) -> Self {
         let finisher = Finisher::start(share(&server), share(&log), options.finish_delay);
         let catalog = Arc::new(Catalog::new(share(&server), shards, &options));
@@ -106,17 +106,17 @@ pub(crate) fn assemble(
     shards: Shards,
     options: ClientOptions,
 ) -> Arc<Core> {
-    let base = Base::new(server, log, shards, options);
-    let Base { server, log, finisher, catalog, repairs, options } = &base;
+    let shared = SharedParts::new(server, log, shards, options);
+    let SharedParts { server, log, finisher, catalog, repairs, options } = &shared;
     let holders = Holders::new(share(log), finisher.clone());
     let pending = Pending::new(share(server), share(log), finisher.clone(), share(catalog), share(repairs));
-    let unprobed = base.unprobed(&pending, read_lease);
-    let (sweeper, checkpoints) = base.cleaning();
-    let schema = base.schema(&pending);
-    let (looks, unchanged, quiet) = base.validating();
+    let unprobed = shared.unprobed(&pending, read_lease);
+    let (sweeper, checkpoints) = shared.cleaning();
+    let schema = shared.schema(&pending);
+    let (looks, unchanged, quiet) = shared.validating();
     let standings = Arc::new(Standings::new(share(server), share(log)));
-    let lifecycle = base.lifecycle(&unchanged, &quiet);
-    let locking = base.locking(&unprobed, &lifecycle, &standings);
+    let lifecycle = shared.lifecycle(&unchanged, &quiet);
+    let locking = shared.locking(&unprobed, &lifecycle, &standings);
     Arc::new(Core {
         holders,
         pending,
@@ -139,11 +139,11 @@ pub(crate) fn assemble(
         events: Events::new(share(server), options),
         reaper: Arc::default(),
         runtime: Handle::current(),
-        server: base.server,
-        log: base.log,
-        finisher: base.finisher,
-        catalog: base.catalog,
-        repairs: base.repairs,
-        options: base.options,
+        server: shared.server,
+        log: shared.log,
+        finisher: shared.finisher,
+        catalog: shared.catalog,
+        repairs: shared.repairs,
+        options: shared.options,
     })
 }

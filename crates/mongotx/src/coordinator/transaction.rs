@@ -37,7 +37,7 @@ use super::{
     siblings::Claims,
     stamps::{
         attempts::Attempts,
-        base::Base,
+        begin_point::BeginPoint,
         quiet::{Heard, Quiet},
     },
 };
@@ -78,21 +78,21 @@ pub(crate) struct Transaction {
     /// Event that is expected behind the last write.
     pub(crate) expected: Option<Expected>,
     /// The moment at which it began, for reads that nothing has changed since.
-    pub(crate) base: Option<Base>,
+    pub(crate) begin_point: Option<BeginPoint>,
     /// True if its decision was sent: from then on only the log knows its outcome.
     pub(crate) is_deciding: bool,
 }
 
 impl Transaction {
-    /// One that begins now, at `base` if what it reads may be found unchanged.
+    /// One that begins now, at `begin_point` if what it reads may be found unchanged.
     pub(super) fn new(
         isolation: Isolation,
-        base: Option<Base>,
+        begin_point: Option<BeginPoint>,
         options: TransactionOptions,
         attempts: Attempts,
     ) -> Self {
         Self {
-            base,
+            begin_point,
             isolation,
             options,
             begun: Instant::now(),

@@ -59,7 +59,7 @@ use crate::{
             tag::{Tag, Tags},
         },
         transaction::{Ahead, Transaction},
-        validating::unchanged::{Footprint, LookBehind, Since},
+        validating::unchanged::{Footprint, LookBehind, ReadBaseline},
     },
     document,
     error::{Error, ErrorKind, Result},
@@ -86,9 +86,9 @@ struct DividedReads<'a> {
 }
 
 impl<'a> DividedReads<'a> {
-    /// `since`: for what may be unchanged. `seems_unchanged`: whether what rests on this is, as far
-    /// as can be said now.
-    fn of(tx: &'a Transaction, since: Option<&Since>, seems_unchanged: impl Fn(&Footprint) -> bool) -> Self {
+    /// `baseline`: for what may be unchanged. `seems_unchanged`: whether what rests on this is, as
+    /// far as can be said now.
+    fn of(tx: &'a Transaction, baseline: Option<&ReadBaseline>, seems_unchanged: impl Fn(&Footprint) -> bool) -> Self {
         let (mut parts, mut asked_stamps, mut unasked) = (Vec::new(), Tags::new(), Footprint::new());
         let mut is_asked = |may_be_unchanged: bool, stamps: Vec<Tag>, fields: Fields| {
             let footprint: Footprint = stamps.into_iter().map(|tag| (tag, fields.clone())).collect();
@@ -100,13 +100,13 @@ impl<'a> DividedReads<'a> {
             !is_unchanged
         };
         for (ns, points) in tx.reads.points() {
-            let may_be = since.is_some_and(|since| since.traces(ns));
+            let may_be = baseline.is_some_and(|baseline| baseline.traces(ns));
             let mut is_asked = |key: &OwnKey| is_asked(may_be, Transaction::stamps_of_point(ns, key), Fields::All);
             let asked: Vec<&Point> = points.iter().filter(|(key, _)| is_asked(key)).map(|(_, point)| point).collect();
             parts.extend(asked.chunks(MOST_POINTS).map(|some| Part::Points(ns, some.to_vec())));
         }
-        let fields_of = |entry: &Entry| since.map_or(Fields::All, |since| since.fields_of(entry));
-        let may_be = |entry: &Entry| since.is_some_and(|since| since.traces_all_of(entry));
+        let fields_of = |entry: &Entry| baseline.map_or(Fields::All, |baseline| baseline.fields_of(entry));
+        let may_be = |entry: &Entry| baseline.is_some_and(|baseline| baseline.traces_all_of(entry));
         let entries = tx.reads.entries().iter();
         let asked =
             entries.filter(|entry| is_asked(may_be(entry), Transaction::stamps_of_entry(entry), fields_of(entry)));
@@ -187,31 +187,37 @@ impl<'c> Validation<'c> {
     }
 
     /// For what may be unchanged of what the transaction has read.
-    pub(crate) async fn since_begin(&self, tx: &Transaction) -> Option<Since> {
-        match &tx.base {
-            Some(base) => Some(self.core.unchanged.since(base.clone(), &tx.reads).await),
+    pub(crate) async fn read_baseline(&self, tx: &Transaction) -> Option<ReadBaseline> {
+        match &tx.begin_point {
+            Some(begin_point) => Some(self.core.unchanged.baseline(begin_point.clone(), &tx.reads).await),
             None => None,
         }
     }
 
     /// Divides what has to be read again, as far as that is known now, from what seems unchanged.
-    fn divide_reads<'a>(&self, tx: &'a Transaction, since: Option<&Since>) -> DividedReads<'a> {
+    fn divide_reads<'a>(&self, tx: &'a Transaction, baseline: Option<&ReadBaseline>) -> DividedReads<'a> {
         let (last, known) = (self.core.looks.last(), RefCell::<HashMap<(Tag, Fields), bool>>::default());
-        let seems_one = |since: &Since, one: &(Tag, Fields), last: &ChangeLook| {
-            let compare = || self.core.unchanged.is_unchanged(since, &Footprint::from([one.clone()]), last);
+        let seems_one = |baseline: &ReadBaseline, one: &(Tag, Fields), last: &ChangeLook| {
+            let compare = || self.core.unchanged.is_unchanged(baseline, &Footprint::from([one.clone()]), last);
             *known.borrow_mut().entry(one.clone()).or_insert_with(compare)
         };
         // Thousands of documents share a few stamps, and each is compared with all records.
-        let seems = |footprint: &Footprint| match (since, &last) {
-            (Some(since), Some(last)) => footprint.iter().all(|one| seems_one(since, one, last)),
+        let seems = |footprint: &Footprint| match (baseline, &last) {
+            (Some(baseline), Some(last)) => footprint.iter().all(|one| seems_one(baseline, one, last)),
             _ => false,
         };
-        DividedReads::of(tx, since, seems)
+        DividedReads::of(tx, baseline, seems)
     }
 
     /// Returns true if what seemed unchanged is so, now that the later look has come.
-    pub(crate) fn is_still_unchanged(&self, since: Option<&Since>, unasked: &Footprint, later: &ChangeLook) -> bool {
-        unasked.is_empty() || since.is_some_and(|since| self.core.unchanged.is_unchanged(since, unasked, later))
+    pub(crate) fn is_still_unchanged(
+        &self,
+        baseline: Option<&ReadBaseline>,
+        unasked: &Footprint,
+        later: &ChangeLook,
+    ) -> bool {
+        unasked.is_empty()
+            || baseline.is_some_and(|baseline| self.core.unchanged.is_unchanged(baseline, unasked, later))
     }
 
     /// Step 2: reads all of this again: together what can be, the rest some commands at a time.
@@ -234,10 +240,10 @@ impl<'c> Validation<'c> {
     pub(crate) async fn ask_behind(
         &self,
         tx: &Transaction,
-        since: Option<&Since>,
+        baseline: Option<&ReadBaseline>,
         leading: &mut Leading<'_>,
     ) -> Option<LookBehind> {
-        let DividedReads { parts, asked, unasked } = self.divide_reads(tx, since);
+        let DividedReads { parts, asked, unasked } = self.divide_reads(tx, baseline);
         if parts.is_empty() {
             let (_, later) = self.core.looks.ask_before_look(&[], Some(leading)).await.ok()??;
             return Some(LookBehind { later: later?, asked, unasked });

@@ -61,12 +61,12 @@ async fn send_and_ask(
     look: LookAhead,
 ) -> Result<WriteAnswer> {
     let validation = Validation::of(core);
-    let since = validation.since_begin(tx).await;
+    let baseline = validation.read_baseline(tx).await;
     let (mut leading, asked) = (core.server.lead(tx, ns, command).await, Instant::now());
-    let behind = validation.ask_behind(tx, since.as_ref(), &mut leading).await;
+    let behind = validation.ask_behind(tx, baseline.as_ref(), &mut leading).await;
     let answer = core.server.led(tx, leading).await?;
     let is_unchanged =
-        |behind: &LookBehind| validation.is_still_unchanged(since.as_ref(), &behind.unasked, &behind.later);
+        |behind: &LookBehind| validation.is_still_unchanged(baseline.as_ref(), &behind.unasked, &behind.later);
     if answer.errors.is_empty() {
         tx.ahead = behind.filter(is_unchanged).and_then(|behind| look.conclude(tx, &behind, asked));
     }

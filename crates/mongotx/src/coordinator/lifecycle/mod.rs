@@ -61,8 +61,8 @@ impl Lifecycle {
     /// A transaction that begins now.
     pub(crate) fn begin(&self, options: TransactionOptions, attempts: Attempts) -> Transaction {
         let isolation = self.isolation(&options);
-        let base = if isolation == Isolation::Snapshot { self.unchanged.base() } else { None };
-        Transaction::new(isolation, base, options, attempts)
+        let begin_point = if isolation == Isolation::Snapshot { self.unchanged.begin_point() } else { None };
+        Transaction::new(isolation, begin_point, options, attempts)
     }
 
     /// The transaction's id, able to lock documents of `ns`.

@@ -7,13 +7,13 @@
 //! | [`tag`] | their names: a collection, and which of its documents |
 //! | [`notice`] | collections in which a client says that it writes outside transactions |
 //! | [`own_changes`] | stamps and fields that this client is changing |
-//! | [`base`] | when a transaction began, as far as stamps tell |
+//! | [`begin_point`] | the change stamps, and the own changes, at which a transaction began |
 //! | [`attempts`] | how the last transactions of a session have ended |
 //! | [`quiet`] | a reader's request that no transaction is decided for a moment |
 //! | [`moment`] | moments by two clocks, which only err to the safe side |
 
 pub(crate) mod attempts;
-pub(crate) mod base;
+pub(crate) mod begin_point;
 pub(crate) mod changes;
 pub(crate) mod moment;
 pub(crate) mod notice;

@@ -37,7 +37,7 @@ use crate::{
         request::fields::Fields,
         server::Server,
         stamps::{
-            base::Base,
+            begin_point::BeginPoint,
             changes::{ChangeLook, SameServer},
             tag::{Tag, Tags},
         },
@@ -46,9 +46,10 @@ use crate::{
     options::Namespace,
 };
 
-/// The time at which a transaction began, for what it has read.
-pub(crate) struct Since {
-    base: Base,
+/// State with which the reads of a transaction are compared at its commit: when it began, and which
+/// of the collections that it has read cannot change without a trace.
+pub(crate) struct ReadBaseline {
+    begin_point: BeginPoint,
     /// Collections of which something can change without a trace.
     traceless: HashSet<Namespace>,
     /// Fields of the indexes of the others.
@@ -90,15 +91,15 @@ impl Unchanged {
 
     /// The beginning of a transaction, taken before it reads anything. `None`: no look has been
     /// answered yet, more notices are over than are remembered, or several servers keep the data.
-    pub(crate) fn base(&self) -> Option<Base> {
+    pub(crate) fn begin_point(&self) -> Option<BeginPoint> {
         let own = self.server.own_changes().now();
         // The look was answered before the transaction's reads from here on are sent.
         let look = self.looks.last().filter(|look| self.server.is_bound() && !look.forgets_notices())?;
-        Some(Base { look, own })
+        Some(BeginPoint { look, own })
     }
 
-    /// For the validation of a transaction that has begun at `base`, and made these reads.
-    pub(crate) async fn since(&self, base: Base, reads: &ReadSet) -> Since {
+    /// For the validation of a transaction that has begun at `begin_point`, and made these reads.
+    pub(crate) async fn baseline(&self, begin_point: BeginPoint, reads: &ReadSet) -> ReadBaseline {
         let (mut traceless, mut indexed) = (HashSet::new(), HashMap::new());
         for ns in reads.collections() {
             // Without an answer it is read again, which says why.
@@ -113,25 +114,25 @@ impl Unchanged {
                 _ => drop(traceless.insert(ns.clone())),
             }
         }
-        Since { base, traceless, indexed }
+        ReadBaseline { begin_point, traceless, indexed }
     }
 
     /// Returns true if everything that rests on this is as it was, as far as this later look and
     /// the client's own memory show.
-    pub(crate) fn is_unchanged(&self, since: &Since, footprint: &Footprint, later: &ChangeLook) -> bool {
+    pub(crate) fn is_unchanged(&self, baseline: &ReadBaseline, footprint: &Footprint, later: &ChangeLook) -> bool {
         let stamps: Tags = footprint.iter().map(|(tag, _)| *tag).collect();
-        let (before, known) = (&since.base.look, self.log.own_changes(&stamps));
+        let (before, known) = (&baseline.begin_point.look, self.log.own_changes(&stamps));
         let by_others = before.changed_by_others(later, &known, &stamps, SameServer::Connections);
         !before.may_be_written_around(later, &stamps, |notice| self.server.plain.is_own(notice))
             && [before, later].iter().all(|look| look.is_silent(&known, &stamps))
             && by_others == Some(false)
             && self.server.is_bound()
             // Last: what is decided or written meanwhile has begun before it could be seen.
-            && self.server.own_changes().are_none(footprint, since.base.own)
+            && self.server.own_changes().are_none(footprint, baseline.begin_point.own)
     }
 }
 
-impl Since {
+impl ReadBaseline {
     /// Returns true if a change of this collection leaves a trace.
     pub(crate) fn traces(&self, ns: &Namespace) -> bool {
         !self.traceless.contains(ns)

@@ -11,7 +11,7 @@ use crate::{
         transaction::Transaction,
         validating::{
             looks::{FirstLook, begin_for},
-            unchanged::Since,
+            unchanged::ReadBaseline,
         },
     },
     error::{Error, ErrorKind, Result},
@@ -33,7 +33,7 @@ struct Rounds {
     /// Change stamps of all reads.
     stamps: Tags,
     /// For what may be unchanged. `None`: everything is read again.
-    since: Option<Since>,
+    baseline: Option<ReadBaseline>,
     /// The last look of the round before, which is the first of the next one.
     look: Option<FirstLook>,
     disturbed: usize,
@@ -64,7 +64,7 @@ impl Validation<'_> {
                 Round::HeldByRivals(rivals) => self.wait_or_give_way(tx, &rivals, &mut lock_wait).await?,
                 Round::Changed => {
                     // From now on everything is read again.
-                    rounds.since = None;
+                    rounds.baseline = None;
                     counters.add(&counters.validations_unasked_in_vain, 1);
                 }
                 Round::Disturbed => {
@@ -89,12 +89,12 @@ impl Validation<'_> {
         let needs_looks = may_be_stale || tx.is_in_quiet();
         let one_moment = tx.reads_one_moment() && !needs_looks;
         let stamps = tx.stamps_of_reads();
-        let since = if one_moment { None } else { self.since_begin(tx).await };
-        Rounds { one_moment, stamps, since, look: None, disturbed: 0, left: ROUNDS }
+        let baseline = if one_moment { None } else { self.read_baseline(tx).await };
+        Rounds { one_moment, stamps, baseline, look: None, disturbed: 0, left: ROUNDS }
     }
 
     async fn round(&self, tx: &Transaction, rounds: &mut Rounds) -> Result<Round> {
-        let DividedReads { parts, asked, unasked } = self.divide_reads(tx, rounds.since.as_ref());
+        let DividedReads { parts, asked, unasked } = self.divide_reads(tx, rounds.baseline.as_ref());
         let asks = !parts.is_empty();
         let first = match rounds.look.take() {
             None if asks && !rounds.one_moment => Some(self.core.looks.first_look(tx, &rounds.stamps).await?),
@@ -110,7 +110,7 @@ impl Validation<'_> {
             return Ok(Round::Valid);
         }
         let later = self.later_look(tx, behind).await?;
-        let is_unchanged = self.is_still_unchanged(rounds.since.as_ref(), &unasked, &later);
+        let is_unchanged = self.is_still_unchanged(rounds.baseline.as_ref(), &unasked, &later);
         let changed = first.map_or(Some(Tags::new()), |first| first.changed_at(&later, &rounds.stamps));
         let is_one_moment = changed.is_some_and(|changed| are_of_one_moment(tx, changed, &asked));
         if is_one_moment && is_unchanged && self.passes_by(tx, &rivals, &rounds.stamps, &later) {
