@@ -53,7 +53,7 @@ struct State {
     recorder: Recorder,
     waiters: HashMap<Seq, oneshot::Sender<Result<Answer>>>,
     /// The conditions of each transaction that waits to be decided.
-    asks: HashMap<Seq, Asks>,
+    commit_conditions: HashMap<Seq, CommitConditions>,
     /// The last quiet in the record of which it is known that it is over.
     heard: Option<ObjectId>,
     /// Transactions held back for the quiet of a reader, and since when.
@@ -91,7 +91,7 @@ pub(super) enum NextAction {
 }
 
 /// Conditions that a transaction puts on the write that decides it.
-pub(super) struct Asks {
+pub(super) struct CommitConditions {
     /// Tags of the collections that the transaction has written to.
     pub(super) changed: Vec<Tag>,
     pub(super) heard: Heard,
@@ -123,7 +123,7 @@ impl LiveRecord {
         let state = State {
             recorder: Recorder::new(),
             waiters: HashMap::new(),
-            asks: HashMap::new(),
+            commit_conditions: HashMap::new(),
             heard: None,
             held: HashMap::new(),
             length: Length::default(),
@@ -238,7 +238,12 @@ impl LiveRecord {
         listed.await.unwrap_or_else(|_| Err(gone()))
     }
 
-    pub(super) async fn commit(&self, started: Started, concern: Concern, asks: Asks) -> Result<Answer> {
+    pub(super) async fn commit(
+        &self,
+        started: Started,
+        concern: Concern,
+        conditions: CommitConditions,
+    ) -> Result<Answer> {
         let decided = {
             let mut state = self.state();
             if state.waiters.len() >= MAX_WAITING {
@@ -252,7 +257,7 @@ impl LiveRecord {
             }
             let (sender, receiver) = oneshot::channel();
             state.waiters.insert(started.id.seq, sender);
-            state.asks.insert(started.id.seq, asks);
+            state.commit_conditions.insert(started.id.seq, conditions);
             receiver
         };
         self.wake.notify_one();
@@ -263,7 +268,11 @@ impl LiveRecord {
     /// known.
     pub(super) fn changed_by(&self, decided: &[Seq]) -> BTreeSet<Tag> {
         let state = self.state();
-        decided.iter().filter_map(|seq| state.asks.get(seq)).flat_map(|asks| asks.changed.iter().copied()).collect()
+        decided
+            .iter()
+            .filter_map(|seq| state.commit_conditions.get(seq))
+            .flat_map(|conditions| conditions.changed.iter().copied())
+            .collect()
     }
 
     /// The conditions of these transactions about quiet in their record.
@@ -412,7 +421,7 @@ impl State {
                 TransactionEnd::RolledBack(seq) => (seq, Err(lost(TxId { client, seq }))),
                 TransactionEnd::Indeterminate(seq) => (seq, Err(unanswered())),
             };
-            self.asks.remove(&seq);
+            self.commit_conditions.remove(&seq);
             self.held.remove(&seq);
             if let Some(waiter) = self.waiters.remove(&seq) {
                 let _ = waiter.send(answer);

@@ -31,7 +31,7 @@ use tokio::sync::Mutex as AsyncMutex;
 
 pub(crate) use self::shared::{Epoch, Shared};
 use self::{
-    live_record::{Answer, Asks, LiveRecord},
+    live_record::{Answer, CommitConditions, LiveRecord},
     shared::{Flagged, HELD_PAUSE},
 };
 use crate::{
@@ -280,7 +280,7 @@ impl TxLog for ClientRecordLog {
     ) -> BoxFuture<'_, Result<Option<Decided>>> {
         Box::pin(async move {
             let Some(live) = self.shared.live(started.id.client) else { return Err(lost(started.id)) };
-            Ok(match live.commit(started, concern, Asks { changed, heard }).await? {
+            Ok(match live.commit(started, concern, CommitConditions { changed, heard }).await? {
                 Answer::Committed => Some(Decided::by_owner(started.id)),
                 Answer::ValidateAgain => None,
             })

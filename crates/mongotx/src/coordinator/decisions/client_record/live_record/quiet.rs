@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use bson::oid::ObjectId;
 use protocol::{ClientRecord, Seq, recorder::RecordWrite};
 
-use super::{Answer, Asks, LiveRecord, State};
+use super::{Answer, CommitConditions, LiveRecord, State};
 use crate::coordinator::{
     log::records::StoredRecord,
     stamps::quiet::{Conditions, Heard, StoredQuiet, Verdict},
@@ -70,7 +70,9 @@ impl State {
 
     pub(super) fn conditions(&self, decided: &[Seq]) -> Conditions {
         Conditions::of(decided.iter().filter_map(|seq| {
-            let Asks { changed, heard: Heard::These(heard) } = self.asks.get(seq)? else { return None };
+            let CommitConditions { changed, heard: Heard::These(heard) } = self.commit_conditions.get(seq)? else {
+                return None;
+            };
             Some((&changed[..], &heard[..]))
         }))
     }
@@ -80,8 +82,10 @@ impl State {
     /// kept back first.
     fn kept_back(&mut self, decided: &[Seq], quiet: &StoredQuiet, strict: bool) -> Vec<Seq> {
         let waits = |seq: &&Seq| {
-            let asks = self.asks.get(seq);
-            asks.is_some_and(|asks| quiet.is_disturbed_by(&asks.changed) || strict && asks.heard != Heard::Any)
+            let conditions = self.commit_conditions.get(seq);
+            conditions.is_some_and(|conditions| {
+                quiet.is_disturbed_by(&conditions.changed) || strict && conditions.heard != Heard::Any
+            })
         };
         let kept: Vec<Seq> = decided.iter().filter(waits).copied().collect();
         let now = Instant::now();
@@ -103,8 +107,11 @@ impl State {
     /// write cannot be applied any more, late copies of it included: the quiet that it demands in
     /// the record does not come back.
     fn withdraw(&mut self, decided: &[Seq], by: ObjectId) -> Refusal {
-        let is_deaf =
-            |seq: &&Seq| self.asks.get(seq).is_some_and(|asks| !asks.changed.is_empty() && !asks.heard.knows(by));
+        let is_deaf = |seq: &&Seq| {
+            self.commit_conditions
+                .get(seq)
+                .is_some_and(|conditions| !conditions.changed.is_empty() && !conditions.heard.knows(by))
+        };
         let withdrawn: Vec<Seq> = decided.iter().filter(is_deaf).copied().collect();
         if withdrawn.is_empty() {
             return Refusal::Another;
@@ -112,7 +119,7 @@ impl State {
         self.heard = Some(by);
         self.recorder.withdraw(&withdrawn);
         for seq in &withdrawn {
-            self.asks.remove(seq);
+            self.commit_conditions.remove(seq);
             self.held.remove(seq);
             if let Some(waiter) = self.waiters.remove(seq) {
                 let _ = waiter.send(Ok(Answer::ValidateAgain));
@@ -159,8 +166,8 @@ mod tests {
         let live = LiveRecord::new(CLIENT, 10_000, ns.clone(), RecordTimes { since: now, registered: now });
         let seq = live.allocate(epoch).unwrap();
         let started = Started { id: TxId { client: CLIENT, seq }, epoch };
-        let asks = Asks { changed: vec![Tag::of(&ns)], heard: Heard::These(Vec::new()) };
-        let mut commit = Box::pin(live.commit(started, Concern::Journaled, asks));
+        let conditions = CommitConditions { changed: vec![Tag::of(&ns)], heard: Heard::These(Vec::new()) };
+        let mut commit = Box::pin(live.commit(started, Concern::Journaled, conditions));
         assert!(future::poll_immediate(&mut commit).now_or_never().flatten().is_none());
         assert!(matches!(live.next_action(None), NextAction::Write(stamp, _) if stamp.decides.is_empty()));
         live.acknowledged(epoch, &[]);
