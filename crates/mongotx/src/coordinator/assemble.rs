@@ -12,7 +12,7 @@ use super::{
     expiry::Expiries,
     finishing::{finisher::Finisher, holders::Holders, repairs::Repairs},
     lifecycle::{Lifecycle, standing::Standings},
-    locking::{Locking, by_key::WantedKeys, locate::Locator, read_locks::ReadLocks, unique::Uniqueness},
+    locking::{Locking, locate::Locator, read_locks::ReadLocks, unique::Uniqueness, wanted_keys::WantedKeys},
     log::{records::Records, txlog::TxLog},
     queries::{
         pending::Pending,

@@ -2,7 +2,7 @@
 //! in the collections that they read (decision 0066). The server gets the user's query of safe
 //! versions, and nothing before it. A query that selects documents to be written always has a
 //! probe; a statement that finds and locks the first in an order is sent elsewhere
-//! ([`crate::coordinator::locking::find`]).
+//! ([`crate::coordinator::locking::find_and_lock`]).
 //!
 //! Every function here returns `None` if the query has to be sent with a probe: there is no permit,
 //! or it was over when the answer came, or the server refuses the query, whose longer form reports

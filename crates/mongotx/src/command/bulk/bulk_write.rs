@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     command::writes::{delete, implicit, insert, update, write_commands::Operation},
-    coordinator::{Core, locking::each::Form, transaction::Transaction},
+    coordinator::{Core, locking::batch::Form, transaction::Transaction},
     error::{Error, Progress, Result, WriteError},
     options::Namespace,
 };

@@ -1,6 +1,6 @@
 //! Several writes of a bulk that one command carries out: which of the leading operations can go
 //! together, which documents they are about, and how many were carried out. The statements are
-//! those of `crate::coordinator::locking::each`; what goes one by one, and why, is the matter of
+//! those of `crate::coordinator::locking::batch`; what goes one by one, and why, is the matter of
 //! `bulk`.
 
 use bson::{Bson, Document, doc};
@@ -14,8 +14,8 @@ use crate::{
     coordinator::{
         Core,
         locking::{
+            batch::{Act, Changing, Each, Form, Inserting},
             change::Change,
-            each::{Act, Changing, Each, Form, Inserting},
             target::Target,
         },
         request::{address::Address, query, query_options::QueryOptions},
@@ -114,7 +114,7 @@ pub(super) async fn send_together(
         Each { at, act }
     };
     let all: Vec<Each<'_>> = at.iter().zip(writes).map(each).collect();
-    let done = core.locking.prepare_each(tx, ns, &all, how.form).await?;
+    let done = core.locking.prepare_batch(tx, ns, &all, how.form).await?;
     let is_insert = |(_, each): &(usize, &Each<'_>)| matches!(each.act, Act::Insert(_));
     let inserted =
         all[..done.count].iter().enumerate().filter(is_insert).map(|(place, each)| (place, each.at.id.clone()));

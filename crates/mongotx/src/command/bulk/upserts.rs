@@ -38,7 +38,7 @@ use crate::{
     coordinator::{
         Core,
         catalog::Collection,
-        locking::{each::Inserting, unique::questions_behind},
+        locking::{batch::Inserting, unique::questions_behind},
         request::{
             address::Address,
             fields::Fields,

@@ -11,7 +11,7 @@ use crate::{
     command::isolation::{reads_of_writes, validated},
     coordinator::{
         Core,
-        locking::{change::Change, many::Targets},
+        locking::{change::Change, multi_write::Targets},
         request::query::Query,
         transaction::Transaction,
     },
@@ -85,7 +85,7 @@ async fn many(core: &Core, tx: &mut Transaction, ns: &Namespace, command: &Delet
     let all = Query::of(command.filter.clone(), command.options.clone());
     let found = validated::addresses(core, tx, ns, &all, core.options.max_documents).await?;
     let targets = Targets { ns, at: &found, filter: &command.filter, options: &command.options };
-    let matched = core.locking.prepare_many(tx, &targets, &Change::Remove).await?.matched;
+    let matched = core.locking.prepare_multi(tx, &targets, &Change::Remove).await?.matched;
     reads_of_writes::check_all_matched(tx, ns, found.len(), matched)?;
     Ok(matched)
 }

@@ -29,8 +29,8 @@ use crate::{
         Core,
         locking::{
             change::Change,
-            found::{Found, NeededAnswer, Place},
-            shown::Shown,
+            found_document::{Found, NeededAnswer, Place},
+            returning_write::Shown,
             target::Target,
         },
         request::{
@@ -283,7 +283,7 @@ async fn free_one(
         None => None,
     };
     let asked = NeededAnswer { is_shown: true, fields: fields.as_ref(), can_check_first: first.is_some() };
-    let found = core.locking.prepare_found(tx, ns, query, change, asked).await?;
+    let found = core.locking.find_and_prepare(tx, ns, query, change, asked).await?;
     let Some(Found { at, shown: Some(shown), place }) = found else { return Ok(None) };
     let is_certain = place == Place::First;
     if let Some(first) = first.filter(|_| place != Place::Any && (tx.validates() || !is_certain)) {
@@ -316,7 +316,7 @@ async fn one(
     let fields = fields_shown.as_ref().and_then(|fields_shown| fields_shown.stored_fields(command.after));
     let as_read = tx.reads.as_read(ns, &at.id).filter(|_| fields.is_none());
     if let Some(fields_shown) = fields_shown
-        && let Some(shown) = core.locking.prepare_shown(tx, target, change, fields).await?
+        && let Some(shown) = core.locking.prepare_returning(tx, target, change, fields).await?
     {
         reads_of_writes::settle_shown(core, tx, ns, &at.id, &shown.before).await?;
         if let Some(as_read) = as_read {

@@ -1,10 +1,10 @@
 //! `update`: one document or many, by operators, pipeline or replacement, with upsert.
 //!
 //! Inside a transaction a filter that names one `_id` goes straight to that document. Any other is
-//! first tried on free documents, in one command (`coordinator::locking::find`). Where that locks
-//! nothing, and where several documents are meant, they are selected by the transaction's own view
-//! and then locked and changed by `_id`, with the filter as a condition again: see
-//! `coordinator::locking::one`.
+//! first tried on free documents, in one command (`coordinator::locking::find_and_lock`). Where
+//! that locks nothing, and where several documents are meant, they are selected by the
+//! transaction's own view and then locked and changed by `_id`, with the filter as a condition
+//! again: see `coordinator::locking::single_write`.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::{
     command::isolation::{committed, reads_of_writes, validated},
     coordinator::{
         Core,
-        locking::{change::Change, found::NeededAnswer, many::Targets, target::Target},
+        locking::{change::Change, found_document::NeededAnswer, multi_write::Targets, target::Target},
         read_set::as_read::AsRead,
         request::{
             address::Address,
@@ -185,7 +185,7 @@ pub(crate) async fn write_first(
     let first = Query { limit: 1, ..query.clone() };
     for _ in 0..SELECTIONS {
         let asked = NeededAnswer { is_shown: tx.reads.has_points(ns), ..NeededAnswer::default() };
-        if let Some(found) = core.locking.prepare_found(tx, ns, query, change, asked).await? {
+        if let Some(found) = core.locking.find_and_prepare(tx, ns, query, change, asked).await? {
             if let Some(shown) = &found.shown {
                 reads_of_writes::settle_shown(core, tx, ns, &found.at.id, &shown.before).await?;
             }
@@ -221,7 +221,7 @@ async fn prepared_as_read(core: &Core, tx: &mut Transaction, target: &Target<'_>
     let (ns, id) = (target.ns, &target.at.id);
     let (is_whole, as_read) = (tx.reads.point(ns, id).is_some(), tx.reads.as_read(ns, id));
     let fields = as_read.as_ref().filter(|_| !is_whole).map(shown_fields);
-    let Some(shown) = core.locking.prepare_shown(tx, target, change, fields).await? else { return Ok(false) };
+    let Some(shown) = core.locking.prepare_returning(tx, target, change, fields).await? else { return Ok(false) };
     if is_whole {
         reads_of_writes::settle_shown(core, tx, ns, id, &shown.before).await?;
     }
@@ -245,7 +245,7 @@ async fn many(core: &Core, tx: &mut Transaction, ns: &Namespace, command: &Updat
         tx.reads.forget_since(mark);
         let found = validated::addresses(core, tx, ns, &all, core.options.max_documents).await?;
         let targets = Targets { ns, at: &found, filter: &command.filter, options: &command.options };
-        let done = core.locking.prepare_many(tx, &targets, &command.change()).await?;
+        let done = core.locking.prepare_multi(tx, &targets, &command.change()).await?;
         reads_of_writes::check_all_matched(tx, ns, found.len(), done.matched)?;
         if done.matched > 0 {
             let (matched_count, modified_count) = (done.matched, done.modified);

@@ -4,40 +4,40 @@
 //! | --- | --- |
 //! | this one | [`Locking`], and what all ways of locking share |
 //! | [`change`], [`target`] | the change that a write makes, the document that it is to be made to, and the statements for both |
-//! | [`one`] | locks and changes one document, however many attempts that takes |
-//! | [`shown`] | the same by one `findAndModify`, which shows the document |
-//! | [`find`], [`found`] | finds the document, too, by any of its fields |
-//! | [`by_key`] | documents that several want by another key than their `_id` |
-//! | [`each`], [`answered_each`] | several documents, each with a change of its own; what the answer shows |
-//! | [`one_shape`] | the same by one statement, if the changes differ in nothing but constants |
-//! | [`many`] | many documents, with the same change |
+//! | [`single_write`] | locks and changes one document, however many attempts that takes |
+//! | [`returning_write`] | the same by one `findAndModify`, which returns the document |
+//! | [`find_and_lock`], [`found_document`] | finds the document, too, by any of its fields |
+//! | [`wanted_keys`] | documents that several want by another key than their `_id` |
+//! | [`batch`], [`batch_answer`] | several documents, each with a change of its own; what the answer shows |
+//! | [`merged_statement`] | the same by one statement, if the changes differ in nothing but constants |
+//! | [`multi_write`] | many documents, with the same change |
 //! | [`consequences`] | what has to be examined once a change is made |
 //! | [`locate`] | which address the document with an `_id` has |
 //! | [`read_locks`], [`unique`] | read locks; unique indexes between pending and committed values |
 //!
 //! Nothing here decides anything: a lock is what the server stores.
 
-pub(crate) mod answered_each;
-pub(crate) mod by_key;
+pub(crate) mod batch;
+pub(crate) mod batch_answer;
 pub(crate) mod change;
 pub(crate) mod consequences;
-pub(crate) mod each;
-pub(crate) mod find;
-pub(crate) mod found;
+pub(crate) mod find_and_lock;
+pub(crate) mod found_document;
 pub(crate) mod locate;
-pub(crate) mod many;
-pub(crate) mod one;
-mod one_shape;
+mod merged_statement;
+pub(crate) mod multi_write;
 pub(crate) mod read_locks;
-pub(crate) mod shown;
+pub(crate) mod returning_write;
+pub(crate) mod single_write;
 pub(crate) mod target;
 pub(crate) mod unique;
+pub(crate) mod wanted_keys;
 
 use std::sync::Arc;
 
 use protocol::TxId;
 
-use self::{by_key::WantedKeys, read_locks::ReadLocks, target::Target, unique::Uniqueness};
+use self::{read_locks::ReadLocks, target::Target, unique::Uniqueness, wanted_keys::WantedKeys};
 use super::{
     catalog::Catalog,
     finishing::{finisher::Finisher, lock_wait::LockWait, repairs::Repairs},

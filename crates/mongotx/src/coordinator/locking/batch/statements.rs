@@ -9,10 +9,10 @@ use super::{Act, Changing, Each, Form};
 use crate::{
     coordinator::{
         locking::{
-            answered_each::{Sent, Way},
+            batch_answer::{Sent, Way},
             change::Change,
-            one_shape::{OneOf, one_statement},
-            shown::{statement_of, taken_over},
+            merged_statement::{OneOf, one_statement},
+            returning_write::{statement_of, taken_over},
         },
         read_set::as_read::Demanded,
         siblings::Claim,
@@ -160,8 +160,9 @@ fn conditions_of(as_read: Option<&Demanded>) -> &[Exact] {
     as_read.map_or(&[], |demanded| &demanded.conditions)
 }
 
-/// The statements that [`crate::coordinator::locking::one`] sends for a document that it has not
-/// locked, and the questions behind them. `None`: what the filter says only an index answers.
+/// The statements that [`crate::coordinator::locking::single_write`] sends for a document that it
+/// has not locked, and the questions behind them. `None`: what the filter says only an index
+/// answers.
 fn in_two(each: &Each<'_>, behind: &Behind, me: TxId) -> Result<Option<Statements>> {
     let Changing { target, change, .. } = match &each.act {
         Act::Change(changing) => changing,

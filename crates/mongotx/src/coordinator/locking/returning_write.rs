@@ -1,7 +1,7 @@
 //! A prepared write that answers the document: locked, changed and shown by one `findAndModify`.
 //!
-//! The statement is the one that [`super::one`] would send first, and so is its meaning; only
-//! the command around it is another. Where one statement cannot do everything, or did nothing,
+//! The statement is the one that [`super::single_write`] would send first, and so is its meaning;
+//! only the command around it is another. Where one statement cannot do everything, or did nothing,
 //! nothing is said here and the caller goes the long way.
 
 use bson::{Bson, Document, RawDocumentBuf, raw::cstr};
@@ -50,7 +50,7 @@ impl Locking {
     /// Locks and changes one document that this transaction does not hold yet. `None`: whether it
     /// matches is not known. `fields`: no more than these of the stored document are shown, the
     /// lock among them.
-    pub(crate) async fn prepare_shown(
+    pub(crate) async fn prepare_returning(
         &self,
         tx: &mut Transaction,
         target: &Target<'_>,

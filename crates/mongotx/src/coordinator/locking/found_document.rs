@@ -4,7 +4,7 @@
 use bson::{Document, doc};
 use sd2v::names::WRITER;
 
-use super::shown::Shown;
+use super::returning_write::Shown;
 use crate::coordinator::request::address::Address;
 
 /// A document that was found, locked and changed.

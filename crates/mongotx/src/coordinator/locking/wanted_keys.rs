@@ -21,7 +21,7 @@ use sd2v::filter::demands_only;
 use super::{
     Locking,
     change::Change,
-    found::{Found, NeededAnswer, Place},
+    found_document::{Found, NeededAnswer, Place},
     target::Target,
 };
 use crate::{
@@ -81,7 +81,7 @@ pub(crate) enum ByKey {
 
 impl Locking {
     /// Waits for the document that others wanted by the same key, then locks and changes it. For
-    /// what [`Locking::prepare_found`] could do as well.
+    /// what [`Locking::find_and_prepare`] could do as well.
     pub(super) async fn prepare_wanted(
         &self,
         tx: &mut Transaction,
@@ -96,7 +96,7 @@ impl Locking {
         let Some(at) = id.map(Address::bare) else { return Ok(ByKey::Nothing) };
         // Treated as a document that was selected just now: a lock on it is a conflict.
         let target = Target { ns, at: &at, filter: &query.filter, options: &query.options, chosen: true };
-        match self.prepare_shown(tx, &target, change, asked.stored_fields()).await {
+        match self.prepare_returning(tx, &target, change, asked.stored_fields()).await {
             Ok(Some(shown)) => {
                 // Another transaction may have waited for the document in vain meanwhile, and
                 // forgotten its key.

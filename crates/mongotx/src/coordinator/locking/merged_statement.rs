@@ -2,7 +2,7 @@
 //! and changed by one statement (decision 0079).
 //!
 //! Which of the documents it has locked is found out as for a statement each
-//! ([`super::answered_each`]), because its answer has the same totals; unless it has failed, which
+//! ([`super::batch_answer`]), because its answer has the same totals; unless it has failed, which
 //! leaves them out: then everything is given back.
 
 use bson::{Bson, RawDocumentBuf, doc};

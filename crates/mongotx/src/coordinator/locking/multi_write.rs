@@ -46,7 +46,7 @@ const BATCH_BYTES: usize = 4 * 1024 * 1024;
 
 /// Result of a prepared write of many documents.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct AppliedMany {
+pub(crate) struct MultiWriteResult {
     pub(crate) matched: u64,
     pub(crate) modified: u64,
 }
@@ -68,13 +68,13 @@ impl<'a> Targets<'a> {
 impl Locking {
     /// Locks and changes these documents inside a transaction, as far as they match.
     #[tracing::instrument(name = "mongotx.prepare_many", level = "debug", skip_all, fields(ns = %targets.ns, documents = targets.at.len()))]
-    pub(crate) async fn prepare_many(
+    pub(crate) async fn prepare_multi(
         &self,
         tx: &mut Transaction,
         targets: &Targets<'_>,
         change: &Change<'_>,
-    ) -> Result<AppliedMany> {
-        let mut done = AppliedMany::default();
+    ) -> Result<MultiWriteResult> {
+        let mut done = MultiWriteResult::default();
         let checked = match change {
             Change::Update { update, .. } => {
                 let key = self.catalog.shard_key(targets.ns).await?;
@@ -106,10 +106,10 @@ impl Locking {
             let left = self.change_at_once(tx, me, &batch, change, &mut done).await?;
             match left.as_deref() {
                 Some([]) => {}
-                Some(at) => self.prepare_batch(tx, me, &Targets { at, ..batch }, change, &[], &mut done).await?,
+                Some(at) => self.lock_then_change(tx, me, &Targets { at, ..batch }, change, &[], &mut done).await?,
                 None => {
                     let owned: Vec<&Address> = at.iter().filter(|at| tx.may_hold(targets.ns, &at.id)).collect();
-                    self.prepare_batch(tx, me, &batch, change, &owned, &mut done).await?;
+                    self.lock_then_change(tx, me, &batch, change, &owned, &mut done).await?;
                 }
             }
         }
@@ -124,7 +124,7 @@ impl Locking {
         me: TxId,
         targets: &Targets<'_>,
         change: &Change<'_>,
-        done: &mut AppliedMany,
+        done: &mut MultiWriteResult,
     ) -> Result<Option<Vec<Address>>> {
         let Change::Update { update, array_filters: None } = change else { return Ok(None) };
         let untouched =
@@ -164,7 +164,7 @@ impl Locking {
         targets: &Targets<'_>,
         at: &Address,
         change: &Change<'_>,
-        done: &mut AppliedMany,
+        done: &mut MultiWriteResult,
     ) -> Result<()> {
         let target = Target { at, ..targets.one(at) };
         let applied = self.prepare(tx, &target, change).await?;
@@ -174,14 +174,14 @@ impl Locking {
     }
 
     /// Steps 1 to 3. `owned`: those that the transaction may have held before.
-    async fn prepare_batch(
+    async fn lock_then_change(
         &self,
         tx: &mut Transaction,
         me: TxId,
         targets: &Targets<'_>,
         change: &Change<'_>,
         owned: &[&Address],
-        done: &mut AppliedMany,
+        done: &mut MultiWriteResult,
     ) -> Result<()> {
         let LockCondition { rest, text } = match is_only_id(targets.filter) {
             true => LockCondition::default(),
@@ -232,7 +232,7 @@ impl Locking {
         rest: &Document,
         me: TxId,
         change: &Change<'_>,
-        done: &mut AppliedMany,
+        done: &mut MultiWriteResult,
     ) -> Result<()> {
         let rest = rewrite_filter(rest)?;
         let statement = |at: &Address| {

@@ -3,15 +3,15 @@
 //!
 //! 1. Claim the documents in their order, so that two transactions of this client never hold what
 //!    the other waits for.
-//! 2. Send the statements that [`super::one`] would send one by one, all in one `update`: one
-//!    for each document where each of them takes its lock if and only if it has changed its
+//! 2. Send the statements that [`super::single_write`] would send one by one, all in one `update`:
+//!    one for each document where each of them takes its lock if and only if it has changed its
 //!    document, and otherwise two, of which the first locks and copies and the second changes the
 //!    copy. A document that is to be inserted takes one. Statements that differ in nothing but
-//!    constants are one for all documents ([`super::one_shape`]).
+//!    constants are one for all documents ([`super::merged_statement`]).
 //! 3. All have: done. The one statement has failed: everything is given back, and the caller sends
 //!    a statement for each. Otherwise those before the first that has not are done; those after it
 //!    are given back, because a transaction that waits for one document must not hold what its
-//!    order puts after that ([`super::answered_each`]).
+//!    order puts after that ([`super::batch_answer`]).
 //!
 //! Of a document that the transaction has read, the short form demands that it is as it was read
 //! (decision 0062): then the read needs no validation any more.
@@ -35,10 +35,10 @@ use sd2v::update::{Update, given_fields};
 use self::statements::{Behind, Planned, Statements, alike, planned, taken_over_each};
 use super::{
     Locking,
-    answered_each::{Done, Sent, Way, of_all, of_some, places_of_inserts},
+    batch_answer::{Done, Sent, Way, of_all, of_some, places_of_inserts},
     change::Change,
     consequences::Consequences,
-    one_shape::one_statement,
+    merged_statement::one_statement,
     target::{Target, update_of},
     unique::questions_behind,
 };
@@ -108,7 +108,7 @@ impl Locking {
     /// Locks and changes as many of the first of these as one command can, each a different
     /// document of `ns`. Whether the next one matches is not known.
     #[tracing::instrument(name = "mongotx.prepare_each", level = "debug", skip_all, fields(%ns, documents = all.len()))]
-    pub(crate) async fn prepare_each(
+    pub(crate) async fn prepare_batch(
         &self,
         tx: &mut Transaction,
         ns: &Namespace,

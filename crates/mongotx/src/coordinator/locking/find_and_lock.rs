@@ -29,10 +29,10 @@ use sd2v::{
 
 use super::{
     Locking,
-    by_key::ByKey,
     change::Change,
-    found::{Found, NeededAnswer, Place},
-    shown::Shown,
+    found_document::{Found, NeededAnswer, Place},
+    returning_write::Shown,
+    wanted_keys::ByKey,
 };
 use crate::{
     coordinator::{
@@ -68,7 +68,7 @@ impl Locking {
     /// Locks and changes the document that the query finds first, if one statement can. `None`: it
     /// is not known whether anything matches.
     #[tracing::instrument(name = "mongotx.prepare_found", level = "debug", skip_all, fields(%ns))]
-    pub(crate) async fn prepare_found(
+    pub(crate) async fn find_and_prepare(
         &self,
         tx: &mut Transaction,
         ns: &Namespace,
