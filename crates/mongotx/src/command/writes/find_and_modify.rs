@@ -29,8 +29,8 @@ use crate::{
         Core,
         locking::{
             change::Change,
-            found_document::{Found, NeededAnswer, Place},
-            returning_write::Shown,
+            found_document::{FoundDocument, NeededAnswer, SortRank},
+            returning_write::DocumentImages,
             target::Target,
         },
         request::{
@@ -63,7 +63,7 @@ impl Modified {
 
 impl FindAndModify {
     /// The version that is answered.
-    fn shown(&self, fields_shown: ShownFields<'_>, shown: Shown) -> Option<Document> {
+    fn shown(&self, fields_shown: ShownFields<'_>, shown: DocumentImages) -> Option<Document> {
         let version = if self.after { shown.after } else { Some(shown.before) };
         version.map(|document| fields_shown.picked(document))
     }
@@ -284,9 +284,9 @@ async fn free_one(
     };
     let asked = NeededAnswer { is_shown: true, fields: fields.as_ref(), can_check_first: first.is_some() };
     let found = core.locking.find_and_prepare(tx, ns, query, change, asked).await?;
-    let Some(Found { at, shown: Some(shown), place }) = found else { return Ok(None) };
-    let is_certain = place == Place::First;
-    if let Some(first) = first.filter(|_| place != Place::Any && (tx.validates() || !is_certain)) {
+    let Some(FoundDocument { at, shown: Some(shown), rank }) = found else { return Ok(None) };
+    let is_certain = rank == SortRank::First;
+    if let Some(first) = first.filter(|_| rank != SortRank::Any && (tx.validates() || !is_certain)) {
         let read = reads_of_writes::read_of_first(ns, first, &at.id, &shown.before)?;
         match tx.validates() {
             true => reads_of_writes::note_first(core, tx, read, is_certain)?,

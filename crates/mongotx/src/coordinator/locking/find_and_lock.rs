@@ -30,16 +30,16 @@ use sd2v::{
 use super::{
     Locking,
     change::Change,
-    found_document::{Found, NeededAnswer, Place},
-    returning_write::Shown,
-    wanted_keys::ByKey,
+    found_document::{FoundDocument, NeededAnswer, SortRank},
+    returning_write::DocumentImages,
+    wanted_keys::WantedKeyResult,
 };
 use crate::{
     coordinator::{
         catalog::Collection,
         queries::{nondeterminism, read_lease::Permit},
         request::{address::Address, own_key::id_key, query::Query},
-        server::live::ShownDocument,
+        server::live::FindAndModifyAnswer,
         transaction::{Hold, Transaction},
     },
     error::Result,
@@ -48,7 +48,7 @@ use crate::{
 
 /// The free document that the statement locks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Free {
+enum FreeDocument {
     /// Any free document that matches: it is the one that the transaction is to find.
     Wanted,
     /// The first in order of the documents that others see, if it is free.
@@ -56,9 +56,9 @@ enum Free {
 }
 
 /// A statement that finds, locks and changes a document, ready to be sent.
-struct Finding {
+struct FindStatement {
     me: TxId,
-    free: Free,
+    free: FreeDocument,
     /// Under which the first document that it finds is the first of all.
     permit: Option<Permit>,
     statement: RawDocumentBuf,
@@ -75,7 +75,7 @@ impl Locking {
         query: &Query,
         change: &Change<'_>,
         asked: NeededAnswer<'_>,
-    ) -> Result<Option<Found>> {
+    ) -> Result<Option<FoundDocument>> {
         if !is_plain(query) || tx.has_read_locks(ns) || !self.catalog.shard_key(ns).await?.is_empty() {
             return Ok(None);
         }
@@ -86,30 +86,34 @@ impl Locking {
             return Ok(None);
         }
         match self.prepare_wanted(tx, ns, &known, query, change, asked).await? {
-            ByKey::Nothing => {}
-            ByKey::Done(found) => return Ok(Some(*found)),
-            ByKey::NotThis => return Ok(None),
+            WantedKeyResult::Nothing => {}
+            WantedKeyResult::Done(found) => return Ok(Some(*found)),
+            WantedKeyResult::NotThis => return Ok(None),
         }
-        let Some(finding) = self.finding(tx, ns, query, change, asked, is_leased).await? else { return Ok(None) };
-        let Finding { me, free, permit, statement } = finding;
+        let Some(find) = self.find_statement(tx, ns, query, change, asked, is_leased).await? else { return Ok(None) };
+        let FindStatement { me, free, permit, statement } = find;
         tx.check_alive()?;
         tx.hold_unknown(&self.options, ns)?;
-        let found = match self.server.send_shown(tx, ns, &statement, &change.touches()).await? {
-            ShownDocument::Found(found) => Some(found).filter(|found| found.get(WRITER) == Some(&tx_id_to_bson(me))),
-            ShownDocument::Nothing | ShownDocument::Refused => None,
+        let found = match self.server.send_find_and_modify(tx, ns, &statement, &change.touches()).await? {
+            FindAndModifyAnswer::Found(found) => {
+                Some(found).filter(|found| found.get(WRITER) == Some(&tx_id_to_bson(me)))
+            }
+            FindAndModifyAnswer::Nothing | FindAndModifyAnswer::Refused => None,
         };
-        let place = match free {
-            Free::Wanted => Place::Any,
-            Free::First if permit.is_some_and(|permit| self.unprobed.is_believed(permit, &[ns])) => Place::First,
-            Free::First => Place::SeemsFirst,
+        let rank = match free {
+            FreeDocument::Wanted => SortRank::Any,
+            FreeDocument::First if permit.is_some_and(|permit| self.unprobed.is_believed(permit, &[ns])) => {
+                SortRank::First
+            }
+            FreeDocument::First => SortRank::SeemsFirst,
         };
         let found = self.note_found(tx, ns, found, change, asked.is_shown).await?;
-        Ok(found.map(|found| Found { place, ..found }))
+        Ok(found.map(|found| FoundDocument { rank, ..found }))
     }
 
     /// The statement for this query, with everything in place that has to be before it is sent.
     /// `None`: one statement cannot find and change the document.
-    async fn finding(
+    async fn find_statement(
         &self,
         tx: &mut Transaction,
         ns: &Namespace,
@@ -117,7 +121,7 @@ impl Locking {
         change: &Change<'_>,
         asked: NeededAnswer<'_>,
         is_leased: bool,
-    ) -> Result<Option<Finding>> {
+    ) -> Result<Option<FindStatement>> {
         // If the answer gets lost, documents that it may have locked are found by this index.
         if !self.catalog.ensure_pending_index(ns).await? {
             return Ok(None);
@@ -129,13 +133,13 @@ impl Locking {
         let Some(free) = free else { return Ok(None) };
         let Some(statement) = statement_for(free, tx, ns, query, change, me, asked)? else { return Ok(None) };
         let permit = match free {
-            Free::First => self.permit_for_first(tx, ns, is_leased).await,
-            Free::Wanted => None,
+            FreeDocument::First => self.permit_for_first(tx, ns, is_leased).await,
+            FreeDocument::Wanted => None,
         };
-        if free == Free::First && permit.is_none() && !tx.validates() {
+        if free == FreeDocument::First && permit.is_none() && !tx.validates() {
             return Ok(None);
         }
-        Ok(Some(Finding { me, free, permit, statement }))
+        Ok(Some(FindStatement { me, free, permit, statement }))
     }
 
     /// Makes ready for a statement that finds the first document in an order, under the read lease
@@ -160,7 +164,7 @@ impl Locking {
         found: Option<Document>,
         change: &Change<'_>,
         is_shown: bool,
-    ) -> Result<Option<Found>> {
+    ) -> Result<Option<FoundDocument>> {
         let hold = if matches!(change, Change::Remove) { Hold::Remove } else { Hold::Change };
         let Some(found) = found else {
             tx.hold_found(&self.options, ns, None, hold)?;
@@ -181,8 +185,8 @@ impl Locking {
             // The transaction held the document, and it was free.
             self.standings.vouch_for_lock(tx).await?;
         }
-        let shown = is_shown.then(|| Shown::of(found));
-        Ok(Some(Found { at, shown, place: Place::Any }))
+        let shown = is_shown.then(|| DocumentImages::of(found));
+        Ok(Some(FoundDocument { at, shown, rank: SortRank::Any }))
     }
 }
 
@@ -202,11 +206,11 @@ fn free_one(
     query: &Query,
     asked: NeededAnswer<'_>,
     is_leased: bool,
-) -> Option<Free> {
+) -> Option<FreeDocument> {
     if query.sort.is_none() && !tx.has_written(ns) || collection.is_pinned_by(&query.filter) {
-        return Some(Free::Wanted);
+        return Some(FreeDocument::Wanted);
     }
-    ((tx.validates() || is_leased) && may_find_first(tx, ns, query, asked)).then_some(Free::First)
+    ((tx.validates() || is_leased) && may_find_first(tx, ns, query, asked)).then_some(FreeDocument::First)
 }
 
 /// Returns true if the first document in an order may be found and locked by one statement. Not so
@@ -220,7 +224,7 @@ fn may_find_first(tx: &Transaction, ns: &Namespace, query: &Query, asked: Needed
 /// The statement that finds, locks and changes this free document, and answers what the caller
 /// needs; `None` where that is not provably the same.
 fn statement_for(
-    free: Free,
+    free: FreeDocument,
     tx: &Transaction,
     ns: &Namespace,
     query: &Query,
@@ -229,13 +233,13 @@ fn statement_for(
     asked: NeededAnswer<'_>,
 ) -> Result<Option<RawDocumentBuf>> {
     let statement = match free {
-        Free::Wanted => {
+        FreeDocument::Wanted => {
             let left = tx.claims.as_ref().map_or_else(Vec::new, |claims| claims.left_in(ns));
             statement_of(query, change, me, &left)?
         }
         // A document that is left has its place in the order by its unsafe version, by which the
         // server cannot sort it.
-        Free::First => first_of(query, change, me)?,
+        FreeDocument::First => first_of(query, change, me)?,
     };
     let Some(mut statement) = statement else { return Ok(None) };
     if let Some(fields) = asked.stored_fields() {

@@ -4,21 +4,21 @@
 use bson::{Document, doc};
 use sd2v::names::WRITER;
 
-use super::returning_write::Shown;
+use super::returning_write::DocumentImages;
 use crate::coordinator::request::address::Address;
 
 /// A document that was found, locked and changed.
-pub(crate) struct Found {
+pub(crate) struct FoundDocument {
     pub(crate) at: Address,
     /// The document as it was and as it is, if the caller needs it.
-    pub(crate) shown: Option<Shown>,
-    pub(crate) place: Place,
+    pub(crate) shown: Option<DocumentImages>,
+    pub(crate) rank: SortRank,
 }
 
-/// The place of a document in the order of a query.
+/// What is known of the rank of a document in the order of a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
-    /// The place does not matter: the query has no order, or no other document matches.
+pub(crate) enum SortRank {
+    /// The rank does not matter: the query has no order, or no other document matches.
     Any,
     /// The first of the documents that others see, unless another one has become the first by a
     /// commit that is not finished. The caller makes sure of that, now or at the commit.

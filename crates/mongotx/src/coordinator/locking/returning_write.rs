@@ -1,4 +1,4 @@
-//! A prepared write that answers the document: locked, changed and shown by one `findAndModify`.
+//! A prepared write that returns the document: locked, changed and answered by one `findAndModify`.
 //!
 //! The statement is the one that [`super::single_write`] would send first, and so is its meaning;
 //! only the command around it is another. Where one statement cannot do everything, or did nothing,
@@ -19,22 +19,22 @@ use crate::{
     coordinator::{
         finishing::lock_wait::LockWait,
         request::own_key::id_key,
-        server::live::ShownDocument,
+        server::live::FindAndModifyAnswer,
         siblings::Claim,
         transaction::{Hold, Transaction},
     },
     error::Result,
 };
 
-/// A document that was locked and changed.
-pub(crate) struct Shown {
+/// Both versions of a document that was locked and changed.
+pub(crate) struct DocumentImages {
     /// The document before the change.
     pub(crate) before: Document,
     /// The document after the change, in this transaction's view; `None`: removed.
     pub(crate) after: Option<Document>,
 }
 
-impl Shown {
+impl DocumentImages {
     /// Both versions of a document that the transaction has just locked and changed.
     pub(super) fn of(mut stored_document: Document) -> Self {
         let after = match stored_document.remove(UNSAFE) {
@@ -56,7 +56,7 @@ impl Locking {
         target: &Target<'_>,
         change: &Change<'_>,
         fields: Option<Document>,
-    ) -> Result<Option<Shown>> {
+    ) -> Result<Option<DocumentImages>> {
         let held = tx.may_hold(target.ns, &target.at.id) || tx.has_read_locks(target.ns);
         if held || !target.options.is_plain() {
             return Ok(None);
@@ -82,14 +82,14 @@ impl Locking {
         tx.check_alive()?;
         let hold = if matches!(change, Change::Remove) { Hold::Remove } else { Hold::Change };
         tx.hold(&self.options, target.ns, std::slice::from_ref(target.at), hold)?;
-        let found = match self.server.send_shown(tx, target.ns, &statement, &change.touches()).await? {
-            ShownDocument::Found(found) if found.get(WRITER) == Some(&tx_id_to_bson(me)) => found,
-            ShownDocument::Found(_) | ShownDocument::Nothing => {
+        let found = match self.server.send_find_and_modify(tx, target.ns, &statement, &change.touches()).await? {
+            FindAndModifyAnswer::Found(found) if found.get(WRITER) == Some(&tx_id_to_bson(me)) => found,
+            FindAndModifyAnswer::Found(_) | FindAndModifyAnswer::Nothing => {
                 // The next attempt waits in turn for the document.
                 tx.not_held(target.ns, target.at);
                 return Ok(None);
             }
-            ShownDocument::Refused => return Ok(None),
+            FindAndModifyAnswer::Refused => return Ok(None),
         };
         match (claim, &claims) {
             (Some(claim), _) => claim.keep(),
@@ -97,7 +97,7 @@ impl Locking {
             (None, None) => {}
         }
         tx.note_locked(target.ns, std::slice::from_ref(target.at), hold == Hold::Remove);
-        Ok(Some(Shown::of(found)))
+        Ok(Some(DocumentImages::of(found)))
     }
 
     /// The statement, which takes the document over if a committed transaction may have left it. If

@@ -68,8 +68,8 @@ impl Applied {
     }
 }
 
-/// Result of reading a document's locks for its writer.
-enum Look {
+/// Reason why a document could not be locked, as its locks show.
+enum LockObstacle {
     NoMatch,
     TryAgain,
     Rival(TxId),
@@ -87,15 +87,15 @@ struct PreparedWrite<'a> {
     before: &'a Before,
 }
 
-/// The turn of a transaction at a document, among those of its client.
-struct Turn<'c> {
+/// Turn of a transaction to lock a document, among the transactions of its client.
+struct DocumentTurn<'c> {
     claims: Option<&'c Claims>,
     claim: Option<Claim<'c>>,
     /// The committed transaction that may have left the document.
     left: Option<TxId>,
 }
 
-impl Turn<'_> {
+impl DocumentTurn<'_> {
     /// Notes among the client's transactions that this one has the document.
     fn keep(&mut self, target: &Target<'_>, applied: Applied) {
         match (self.claim.take(), self.claims) {
@@ -148,7 +148,7 @@ impl Locking {
         target: &Target<'_>,
         consequences: &Consequences,
         lock_wait: &LockWait,
-    ) -> Result<Turn<'c>> {
+    ) -> Result<DocumentTurn<'c>> {
         let claim = match claims.filter(|_| target.is_the_document(tx)) {
             Some(claims) => self.claim(claims, target, lock_wait).await?,
             None => None,
@@ -161,7 +161,7 @@ impl Locking {
                 claims.filter(|_| consequences.are_none()).and_then(|all| all.left_at(target.ns, id_key(&target.at.id)))
             }
         };
-        Ok(Turn { claims, claim, left })
+        Ok(DocumentTurn { claims, claim, left })
     }
 
     /// Steps 1 and 2, until the document is locked, or is known not to match.
@@ -169,7 +169,7 @@ impl Locking {
         &self,
         tx: &mut Transaction,
         write: PreparedWrite<'_>,
-        mut turn: Turn<'_>,
+        mut turn: DocumentTurn<'_>,
         lock_wait: &mut LockWait,
     ) -> Result<Applied> {
         let PreparedWrite { me, target, change, collection, .. } = write;
@@ -352,17 +352,17 @@ impl Locking {
         me: TxId,
         lock_wait: &mut LockWait,
     ) -> Result<bool> {
-        match self.look(tx, target, me).await? {
-            Look::NoMatch => return Ok(false),
-            Look::TryAgain => {}
-            Look::Rival(rival) => lock_wait.wait_for(&self.server, target.ns, &target.at.id, rival).await?,
+        match self.find_obstacle(tx, target, me).await? {
+            LockObstacle::NoMatch => return Ok(false),
+            LockObstacle::TryAgain => {}
+            LockObstacle::Rival(rival) => lock_wait.wait_for(&self.server, target.ns, &target.at.id, rival).await?,
         }
         Ok(true)
     }
 
     /// Step 2: finds out why nothing was locked. That a document does not match counts only if no
     /// other transaction could change it since it was read.
-    async fn look(&self, tx: &Transaction, target: &Target<'_>, me: TxId) -> Result<Look> {
+    async fn find_obstacle(&self, tx: &Transaction, target: &Target<'_>, me: TxId) -> Result<LockObstacle> {
         self.read_locks.check_read_locks(tx, target.ns, std::slice::from_ref(target.at), me).await?;
         let condition = target.condition()?;
         let rest = guard_filter(&condition.rest);
@@ -372,21 +372,21 @@ impl Locking {
         let filter = target.narrowed(if rest.is_empty() { rest.clone() } else { locked });
         let mut find = doc! {"find": &target.ns.coll, "filter": filter, "projection": locks_only(&ShardKey::default())};
         target.options.add_to(&mut find);
-        let Some(found) = self.server.find_first(target.ns, find).await? else { return Ok(Look::NoMatch) };
+        let Some(found) = self.server.find_first(target.ns, find).await? else { return Ok(LockObstacle::NoMatch) };
         let lock = stored::lock_state(&found)?;
         if lock.writer == Some(me) {
-            return Ok(Look::NoMatch);
+            return Ok(LockObstacle::NoMatch);
         }
         let Some(rival) = self.repairs.clear_locks(target.ns, target.at, &lock, Some(me)).await? else {
             // The look did not ask for words, which stand beside no other locks' conditions.
             let gone = condition.text.is_some() && !self.safe_matches(target, target.safe(&condition)).await?;
-            return Ok(if gone { Look::NoMatch } else { Look::TryAgain });
+            return Ok(if gone { LockObstacle::NoMatch } else { LockObstacle::TryAgain });
         };
         // An active rival is in the way only of a transaction that would change the document as it
         // stands.
         let matches =
             !lock.insert && (rest.is_empty() || sees_lock_fields(&rest) || self.safe_matches(target, rest).await?);
-        Ok(if matches { Look::Rival(rival) } else { Look::NoMatch })
+        Ok(if matches { LockObstacle::Rival(rival) } else { LockObstacle::NoMatch })
     }
 
     async fn safe_matches(&self, target: &Target<'_>, rest: Document) -> Result<bool> {

@@ -21,7 +21,7 @@ use sd2v::filter::demands_only;
 use super::{
     Locking,
     change::Change,
-    found_document::{Found, NeededAnswer, Place},
+    found_document::{FoundDocument, NeededAnswer, SortRank},
     target::Target,
 };
 use crate::{
@@ -70,10 +70,10 @@ impl WantedKeys {
 }
 
 /// The result of a write that names a document by a key.
-pub(crate) enum ByKey {
+pub(crate) enum WantedKeyResult {
     Nothing,
     /// The document was locked and changed.
-    Done(Box<Found>),
+    Done(Box<FoundDocument>),
     /// The document was not locked: a rival has it, another document has the key, or the change
     /// takes more than one statement.
     NotThis,
@@ -90,10 +90,10 @@ impl Locking {
         query: &Query,
         change: &Change<'_>,
         asked: NeededAnswer<'_>,
-    ) -> Result<ByKey> {
-        let Some(key) = key_of(tx, ns, collection, query) else { return Ok(ByKey::Nothing) };
+    ) -> Result<WantedKeyResult> {
+        let Some(key) = key_of(tx, ns, collection, query) else { return Ok(WantedKeyResult::Nothing) };
         let id = self.wanted.get(&key).filter(|id| tx.is_untouched(ns, id));
-        let Some(at) = id.map(Address::bare) else { return Ok(ByKey::Nothing) };
+        let Some(at) = id.map(Address::bare) else { return Ok(WantedKeyResult::Nothing) };
         // Treated as a document that was selected just now: a lock on it is a conflict.
         let target = Target { ns, at: &at, filter: &query.filter, options: &query.options, chosen: true };
         match self.prepare_returning(tx, &target, change, asked.stored_fields()).await {
@@ -101,7 +101,11 @@ impl Locking {
                 // Another transaction may have waited for the document in vain meanwhile, and
                 // forgotten its key.
                 self.wanted.note(key, at.id.clone());
-                Ok(ByKey::Done(Box::new(Found { at, shown: asked.is_shown.then_some(shown), place: Place::Any })))
+                Ok(WantedKeyResult::Done(Box::new(FoundDocument {
+                    at,
+                    shown: asked.is_shown.then_some(shown),
+                    rank: SortRank::Any,
+                })))
             }
             // The document may have another key by now: the next attempt finds out.
             Err(error) if error.kind() == ErrorKind::Conflict => {
@@ -110,7 +114,7 @@ impl Locking {
             }
             Ok(None) => {
                 self.wanted.forget(&key);
-                Ok(ByKey::NotThis)
+                Ok(WantedKeyResult::NotThis)
             }
             Err(error) => Err(error),
         }

@@ -62,7 +62,7 @@ pub(crate) enum Doubt {
 }
 
 /// The answer to a prepared write that shows the document.
-pub(crate) enum ShownDocument {
+pub(crate) enum FindAndModifyAnswer {
     /// The document, or the requested fields of it: locked by this write, or by another
     /// transaction.
     Found(Document),
@@ -177,13 +177,13 @@ impl Server {
 
     /// Sends a prepared write that answers the document, or those `fields` of it that the statement
     /// names, once. Of several, the first by the statement's `sort`.
-    pub(crate) async fn send_shown(
+    pub(crate) async fn send_find_and_modify(
         &self,
         tx: &mut impl Live,
         ns: &Namespace,
         statement: &RawDocument,
         touches: &Fields,
-    ) -> Result<ShownDocument> {
+    ) -> Result<FindAndModifyAnswer> {
         let mut command = rawdoc! {"findAndModify": &*ns.coll, "new": true};
         for (part, name) in
             [("q", cstr!("query")), ("u", cstr!("update")), ("fields", cstr!("fields")), ("sort", cstr!("sort"))]
@@ -202,11 +202,11 @@ impl Server {
         }
         match answer {
             Ok(mut answer) => Ok(match answer.remove("value") {
-                Some(Bson::Document(found)) => ShownDocument::Found(found),
-                _ => ShownDocument::Nothing,
+                Some(Bson::Document(found)) => FindAndModifyAnswer::Found(found),
+                _ => FindAndModifyAnswer::Nothing,
             }),
             Err(error) if error.kind() == ErrorKind::Unavailable => Err(error),
-            Err(_) => Ok(ShownDocument::Refused),
+            Err(_) => Ok(FindAndModifyAnswer::Refused),
         }
     }
 
