@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     command::writes::{delete, implicit, insert, update, write_commands::Operation},
-    coordinator::{Core, locking::batch::Form, transaction::Transaction},
+    coordinator::{Core, locking::batch::StatementForm, transaction::Transaction},
     error::{Error, Progress, Result, WriteError},
     options::Namespace,
 };
@@ -129,7 +129,7 @@ pub(super) async fn write_all(
         let before = result.matched_count - result.modified_count;
         match one(core, tx, ns, operation, course.index, &mut result).await {
             // The document had the new values already, as those of the next operations may.
-            Ok(()) if result.matched_count - result.modified_count > before => course.form = Form::InTwo,
+            Ok(()) if result.matched_count - result.modified_count > before => course.form = StatementForm::InTwo,
             Ok(()) => {}
             Err(error) if error.ends_transaction() => return Err(error),
             Err(error) => {
@@ -156,7 +156,7 @@ struct Course {
     alone: Option<usize>,
     /// Number of commands of several that have ended early.
     stops: usize,
-    form: Form,
+    form: StatementForm,
     /// Place from which on one statement may name several documents again.
     apart_until: usize,
     there: Presence,
@@ -165,7 +165,7 @@ struct Course {
 impl Course {
     fn new() -> Self {
         let there = Presence::default();
-        let (form, alone) = (Form::Short, None);
+        let (form, alone) = (StatementForm::Short, None);
         Self { index: 0, keys_from: 0, together_from: 0, alone, stops: 0, form, apart_until: 0, there }
     }
 
@@ -190,8 +190,8 @@ impl Course {
             result.upserted_ids.extend((index..).zip(inserted));
             return Ok(true);
         }
-        let is_apart = self.form == Form::Short && index < self.apart_until;
-        let form = if is_apart { Form::Apart } else { self.form };
+        let is_apart = self.form == StatementForm::Short && index < self.apart_until;
+        let form = if is_apart { StatementForm::Apart } else { self.form };
         let how = Sending { by_key: index >= self.keys_from, form };
         let together = match send_together(core, tx, ns, rest, index, how, &self.there).await {
             Ok(together) => together,

@@ -14,7 +14,7 @@ use crate::{
     coordinator::{
         Core,
         locking::{
-            batch::{Act, Changing, Each, Form, Inserting},
+            batch::{BatchedAction, BatchedChange, BatchedInsert, BatchedWrite, StatementForm},
             change::Change,
             target::Target,
         },
@@ -54,7 +54,7 @@ fn statement_of(operation: &Operation, is_there: bool) -> Option<Statement<'_>> 
 pub(super) struct Sending {
     /// True if the `_id`s of documents that are named by other keys may be read before.
     pub(crate) by_key: bool,
-    pub(super) form: Form,
+    pub(super) form: StatementForm,
 }
 
 /// The first operations that one command can carry out.
@@ -104,18 +104,18 @@ pub(super) async fn send_together(
     let as_read = |at: &Address| tx.reads.as_read(ns, &at.id).filter(|_| is_by_bytes)?.demanded();
     let (at, writes): (Vec<Address>, Vec<Addressed<'_>>) = run.into_iter().unzip();
     let each = |(at, write)| {
-        let act = match write {
-            Addressed::Insert(inserting) => Act::Insert(inserting),
+        let action = match write {
+            Addressed::Insert(inserting) => BatchedAction::Insert(inserting),
             Addressed::Change(Statement { filter, options, change }) => {
                 let target = Target { ns, at, filter, options, chosen: false };
-                Act::Change(Changing { target, change, as_read: as_read(at) })
+                BatchedAction::Change(BatchedChange { target, change, as_read: as_read(at) })
             }
         };
-        Each { at, act }
+        BatchedWrite { at, action }
     };
-    let all: Vec<Each<'_>> = at.iter().zip(writes).map(each).collect();
+    let all: Vec<BatchedWrite<'_>> = at.iter().zip(writes).map(each).collect();
     let done = core.locking.prepare_batch(tx, ns, &all, how.form).await?;
-    let is_insert = |(_, each): &(usize, &Each<'_>)| matches!(each.act, Act::Insert(_));
+    let is_insert = |(_, each): &(usize, &BatchedWrite<'_>)| matches!(each.action, BatchedAction::Insert(_));
     let inserted =
         all[..done.count].iter().enumerate().filter(is_insert).map(|(place, each)| (place, each.at.id.clone()));
     let inserted = inserted.collect();
@@ -175,7 +175,7 @@ async fn leading_writes<'a>(
 enum Write<'a> {
     Change(Named, Statement<'a>),
     /// The insert of the document with this `_id`.
-    Insert(Bson, Inserting),
+    Insert(Bson, BatchedInsert),
 }
 
 impl Write<'_> {
@@ -191,7 +191,7 @@ impl Write<'_> {
 /// The same, when it is known where the document is.
 enum Addressed<'a> {
     Change(Statement<'a>),
-    Insert(Inserting),
+    Insert(BatchedInsert),
 }
 
 /// The way in which an update or removal names the one document that it can match.

@@ -38,7 +38,7 @@ use crate::{
     coordinator::{
         Core,
         catalog::Collection,
-        locking::{batch::Inserting, unique::questions_behind},
+        locking::{batch::BatchedInsert, unique::questions_behind},
         request::{
             address::Address,
             fields::Fields,
@@ -245,7 +245,7 @@ pub(crate) async fn inserting(
     tx: &mut Transaction,
     ns: &Namespace,
     operation: &Operation,
-) -> Result<Option<(Bson, Inserting)>> {
+) -> Result<Option<(Bson, BatchedInsert)>> {
     core.catalog.check_written(ns, true)?;
     let me = core.lifecycle.ensure_started(tx, ns).await?;
     let collection = core.catalog.admit_writes(ns, me).await?;
@@ -275,7 +275,7 @@ pub(crate) async fn inserting(
     let Some(questions) = questions.filter(|_| is_plain) else { return Ok(None) };
     let questions = questions.iter().map(RawDocumentBuf::try_from).collect::<std::result::Result<_, _>>()?;
     let statement = RawDocumentBuf::try_from(&statement)?;
-    Ok(Some((id, Inserting { statement, questions, is_replacement })))
+    Ok(Some((id, BatchedInsert { statement, questions, is_replacement })))
 }
 
 /// Upserts that one command is to insert.

@@ -32,10 +32,10 @@ use bson::RawDocumentBuf;
 use protocol::TxId;
 use sd2v::update::{Update, given_fields};
 
-use self::statements::{Behind, Planned, Statements, alike, planned, taken_over_each};
+use self::statements::{BatchPlan, KeyQuestions, Statements, mergeable_updates, plan_batch, take_over_batched};
 use super::{
     Locking,
-    batch_answer::{Done, Sent, Way, of_all, of_some, places_of_inserts},
+    batch_answer::{BatchOutcome, SentStatements, StatementKind, outcome_of_all, outcome_of_some, places_of_inserts},
     change::Change,
     consequences::Consequences,
     merged_statement::one_statement,
@@ -63,20 +63,20 @@ use crate::{
 /// Limit of the documents in one command.
 const BATCH: usize = 500;
 
-/// One document, and what is to be done to it.
-pub(crate) struct Each<'a> {
+/// One write of a batch: the document, and the action on it.
+pub(crate) struct BatchedWrite<'a> {
     pub(crate) at: &'a Address,
-    pub(crate) act: Act<'a>,
+    pub(crate) action: BatchedAction<'a>,
 }
 
-/// One of the writes of a command.
-pub(crate) enum Act<'a> {
-    Change(Changing<'a>),
-    Insert(Inserting),
+/// Action of one write of a batch.
+pub(crate) enum BatchedAction<'a> {
+    Change(BatchedChange<'a>),
+    Insert(BatchedInsert),
 }
 
 /// The change of a document that is there.
-pub(crate) struct Changing<'a> {
+pub(crate) struct BatchedChange<'a> {
     pub(crate) target: Target<'a>,
     pub(crate) change: Change<'a>,
     /// Content that the transaction has read of the document. The short form demands it.
@@ -84,7 +84,7 @@ pub(crate) struct Changing<'a> {
 }
 
 /// The insert of a document: an upsert that fails where a document has its `_id`.
-pub(crate) struct Inserting {
+pub(crate) struct BatchedInsert {
     pub(crate) statement: RawDocumentBuf,
     /// The questions which other document has its keys.
     pub(crate) questions: Vec<RawDocumentBuf>,
@@ -92,9 +92,9 @@ pub(crate) struct Inserting {
     pub(crate) is_replacement: bool,
 }
 
-/// Number of the statements that make a change.
+/// Form of the statements of a batch: how many there are for each document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Form {
+pub(crate) enum StatementForm {
     /// As few statements as the changes allow.
     Short,
     /// The same, but no statement of several documents: the server has refused one.
@@ -112,16 +112,16 @@ impl Locking {
         &self,
         tx: &mut Transaction,
         ns: &Namespace,
-        all: &[Each<'_>],
-        form: Form,
-    ) -> Result<Done> {
+        all: &[BatchedWrite<'_>],
+        form: StatementForm,
+    ) -> Result<BatchOutcome> {
         if tx.has_read_locks(ns) {
-            return Ok(Done::default());
+            return Ok(BatchOutcome::default());
         }
         let me = self.lifecycle.ensure_started(tx, ns).await?;
         let mut planned = self.eligible(tx, ns, all, me, form).await?;
         if planned.each.len() < 2 {
-            return Ok(Done::default());
+            return Ok(BatchOutcome::default());
         }
         let all = &all[..planned.each.len()];
         let claims = tx.claims.clone();
@@ -133,11 +133,11 @@ impl Locking {
         tx.check_alive()?;
         let at: Vec<Address> = all.iter().map(|each| each.at.clone()).collect();
         self.hold_each(tx, ns, all, &at)?;
-        let sent: Vec<Sent> = planned.each.iter().map(Statements::sent).collect();
+        let sent: Vec<SentStatements> = planned.each.iter().map(Statements::sent).collect();
         let is_one = planned.one.is_some();
         let of_each = planned.each.into_iter().flat_map(|statements| statements.all);
         let command = update_of(ns, planned.one.into_iter().chain(of_each));
-        let touches = all.iter().map(Each::touches).fold(Fields::none(), |some, more| some.and(&more));
+        let touches = all.iter().map(BatchedWrite::touches).fold(Fields::none(), |some, more| some.and(&more));
         let answer = self.server.send_prepared_raw(tx, ns, command, &touches).await?;
         let done = match is_one && !answer.errors.is_empty() {
             true => self.taken_back(tx, ns, &at).await,
@@ -154,7 +154,7 @@ impl Locking {
         let changed = &all[..done.count];
         note_changed(tx, ns, changed, &sent);
         keep_claims(ns, changed, claimed, claims.as_ref());
-        Ok(Done { is_full: planned.is_full && done.count == all.len(), ..done })
+        Ok(BatchOutcome { is_full: planned.is_full && done.count == all.len(), ..done })
     }
 
     /// Step 1: claims the documents among this client's transactions, in their order. `None` for
@@ -163,7 +163,7 @@ impl Locking {
         &self,
         tx: &Transaction,
         claims: Option<&'c Claims>,
-        all: &[Each<'_>],
+        all: &[BatchedWrite<'_>],
     ) -> Result<Vec<Option<Claim<'c>>>> {
         let (mut claimed, lock_wait) = (Vec::new(), LockWait::new(tx.options.lock_wait));
         for each in all {
@@ -181,8 +181,8 @@ impl Locking {
     async fn take_over_or_finish(
         &self,
         ns: &Namespace,
-        all: &[Each<'_>],
-        planned: &mut Planned,
+        all: &[BatchedWrite<'_>],
+        planned: &mut BatchPlan,
         claimed: &[Option<Claim<'_>>],
         me: TxId,
     ) -> Result<()> {
@@ -191,7 +191,7 @@ impl Locking {
             left.extend(claimed.iter().flatten().filter_map(Claim::left));
             if !left.is_empty() {
                 let left = Vec::from_iter(left);
-                match one_statement(&alike(all), me, &left) {
+                match one_statement(&mergeable_updates(all), me, &left) {
                     Some(taking_over) => planned.one = Some(taking_over),
                     None => drop(self.finisher.unfinished(ns, left).await),
                 }
@@ -200,7 +200,7 @@ impl Locking {
         }
         for ((statements, each), claim) in planned.each.iter_mut().zip(all).zip(claimed) {
             if let Some(changing) = each.changing() {
-                left.extend(taken_over_each(statements, changing, me, claim.as_ref())?);
+                left.extend(take_over_batched(statements, changing, me, claim.as_ref())?);
             }
         }
         if !left.is_empty() {
@@ -211,9 +211,9 @@ impl Locking {
 
     /// Notes the documents as held before the command is sent. All have room, or none takes any.
     /// `at`: their addresses.
-    fn hold_each(&self, tx: &mut Transaction, ns: &Namespace, all: &[Each<'_>], at: &[Address]) -> Result<()> {
+    fn hold_each(&self, tx: &mut Transaction, ns: &Namespace, all: &[BatchedWrite<'_>], at: &[Address]) -> Result<()> {
         tx.hold(&self.options, ns, at, Hold::Change)?;
-        let some = |is_one: &dyn Fn(&Each<'_>) -> bool| -> Vec<Address> {
+        let some = |is_one: &dyn Fn(&BatchedWrite<'_>) -> bool| -> Vec<Address> {
             all.iter().filter(|each| is_one(each)).map(|each| each.at.clone()).collect()
         };
         for (hold, some) in
@@ -232,17 +232,17 @@ impl Locking {
         &self,
         tx: &Transaction,
         ns: &Namespace,
-        all: &[Each<'_>],
+        all: &[BatchedWrite<'_>],
         me: TxId,
-        form: Form,
-    ) -> Result<Planned> {
+        form: StatementForm,
+    ) -> Result<BatchPlan> {
         let collection = self.catalog.admit_writes(ns, me).await?;
         let behind = self.behind_first_ones(tx, ns, all, &collection, me).await?;
         let all = &all[..behind.len()];
         // Of a clustered collection the server would scan everything between the `_id`s.
         let is_found_by_index = !self.catalog.shards.are_routed() && !collection.is_clustered;
-        let may_be_one = form == Form::Short && is_found_by_index;
-        planned(all, &behind, me, form, may_be_one)
+        let may_be_one = form == StatementForm::Short && is_found_by_index;
+        plan_batch(all, &behind, me, form, may_be_one)
     }
 
     /// What has to stand behind each of the first ones that can go together: documents that are
@@ -251,10 +251,10 @@ impl Locking {
         &self,
         tx: &Transaction,
         ns: &Namespace,
-        all: &[Each<'_>],
+        all: &[BatchedWrite<'_>],
         collection: &Collection,
         me: TxId,
-    ) -> Result<Vec<Behind>> {
+    ) -> Result<Vec<KeyQuestions>> {
         let (mut behind, mut seen) = (Vec::new(), HashSet::new());
         for each in all.iter().take(BATCH) {
             // If two documents may be the same one, the answer would not show which statement has
@@ -263,12 +263,14 @@ impl Locking {
             if !tx.is_untouched(ns, id) || !seen.insert(coarse_key(id)) {
                 break;
             }
-            let one = match &each.act {
-                Act::Insert(inserting) => Some(Behind { is_rekeyed: false, questions: inserting.questions.clone() }),
-                Act::Change(changing) if changing.target.options.is_plain() => {
+            let one = match &each.action {
+                BatchedAction::Insert(inserting) => {
+                    Some(KeyQuestions { is_rekeyed: false, questions: inserting.questions.clone() })
+                }
+                BatchedAction::Change(changing) if changing.target.options.is_plain() => {
                     self.behind(collection, changing, me).await?
                 }
-                Act::Change(_) => None,
+                BatchedAction::Change(_) => None,
             };
             let Some(one) = one else { break };
             behind.push(one);
@@ -278,7 +280,12 @@ impl Locking {
 
     /// The questions that have to stand behind the statements of this change. `None`: once it is
     /// made, more has to be examined than a question can.
-    async fn behind(&self, collection: &Collection, each: &Changing<'_>, me: TxId) -> Result<Option<Behind>> {
+    async fn behind(
+        &self,
+        collection: &Collection,
+        each: &BatchedChange<'_>,
+        me: TxId,
+    ) -> Result<Option<KeyQuestions>> {
         if let Change::Update { update: Update::Replacement(document), .. } = each.change
             && collection.check_words(document).is_err()
         {
@@ -286,7 +293,7 @@ impl Locking {
         }
         let consequences = self.consequences(collection, &each.target, &each.change).await?;
         if consequences.are_none() {
-            return Ok(Some(Behind::default()));
+            return Ok(Some(KeyQuestions::default()));
         }
         let Consequences { touched, may_move: false, worded: false, .. } = consequences else { return Ok(None) };
         let Change::Update { update, .. } = each.change else { return Ok(None) };
@@ -297,15 +304,15 @@ impl Locking {
         let asked = questions_behind(&touched, |fields| given_fields(update, id, fields), me);
         let Some(asked) = asked else { return Ok(None) };
         let questions = asked.iter().map(RawDocumentBuf::try_from).collect::<Result<_, _>>()?;
-        Ok(Some(Behind { is_rekeyed: true, questions }))
+        Ok(Some(KeyQuestions { is_rekeyed: true, questions }))
     }
 
     /// The one statement of several documents has failed: how many it has locked before that is not
     /// among the totals of the answer. All of it is given back, whatever it is.
-    async fn taken_back(&self, tx: &mut Transaction, ns: &Namespace, at: &[Address]) -> Result<Done> {
+    async fn taken_back(&self, tx: &mut Transaction, ns: &Namespace, at: &[Address]) -> Result<BatchOutcome> {
         self.server.give_back(tx, ns, at).await?;
         at.iter().for_each(|at| tx.not_held(ns, at));
-        Ok(Done { is_refused_as_one: true, is_all_that_is_held: true, ..Done::default() })
+        Ok(BatchOutcome { is_refused_as_one: true, is_all_that_is_held: true, ..BatchOutcome::default() })
     }
 
     /// Returns the number of the first documents that were changed, none after them being held.
@@ -314,23 +321,26 @@ impl Locking {
         tx: &mut Transaction,
         ns: &Namespace,
         at: &[Address],
-        sent: &[Sent],
+        sent: &[SentStatements],
         answer: &WriteAnswer,
         me: TxId,
-    ) -> Result<Done> {
-        if let Some(done) = of_all(sent, answer) {
+    ) -> Result<BatchOutcome> {
+        if let Some(done) = outcome_of_all(sent, answer) {
             return Ok(done);
         }
         refuse_changed_instead(sent, answer, ns)?;
         let mine = self.server.held_among(ns, at, me).await?;
         let held: Vec<bool> = at.iter().map(|at| mine.contains(&OwnKey::of(&at.id))).collect();
-        let done = of_some(sent, &held, answer);
+        let done = outcome_of_some(sent, &held, answer);
         if !done.is_all_that_is_held {
             // Whatever of it is held: a document may be stored under an equal `_id` of another
             // type.
             let behind = |is_insert: bool| -> Vec<Address> {
-                let some =
-                    sent.iter().zip(at).skip(done.count).filter(|(one, _)| (one.way == Way::Insert) == is_insert);
+                let some = sent
+                    .iter()
+                    .zip(at)
+                    .skip(done.count)
+                    .filter(|(one, _)| (one.kind == StatementKind::Insert) == is_insert);
                 some.map(|(_, at)| at.clone()).collect()
             };
             let (inserted, changed) = (behind(true), behind(false));
@@ -345,11 +355,11 @@ impl Locking {
     }
 }
 
-impl<'a> Each<'a> {
-    fn changing(&self) -> Option<&Changing<'a>> {
-        match &self.act {
-            Act::Change(changing) => Some(changing),
-            Act::Insert(_) => None,
+impl<'a> BatchedWrite<'a> {
+    fn changing(&self) -> Option<&BatchedChange<'a>> {
+        match &self.action {
+            BatchedAction::Change(changing) => Some(changing),
+            BatchedAction::Insert(_) => None,
         }
     }
 
@@ -358,13 +368,13 @@ impl<'a> Each<'a> {
     }
 
     fn is_removal(&self) -> bool {
-        self.changing().is_some_and(Changing::is_removal)
+        self.changing().is_some_and(BatchedChange::is_removal)
     }
 
     fn is_replacement(&self) -> bool {
-        match &self.act {
-            Act::Change(one) => matches!(one.change, Change::Update { update: Update::Replacement(_), .. }),
-            Act::Insert(inserting) => inserting.is_replacement,
+        match &self.action {
+            BatchedAction::Change(one) => matches!(one.change, Change::Update { update: Update::Replacement(_), .. }),
+            BatchedAction::Insert(inserting) => inserting.is_replacement,
         }
     }
 
@@ -373,21 +383,21 @@ impl<'a> Each<'a> {
     }
 }
 
-impl Changing<'_> {
+impl BatchedChange<'_> {
     fn is_removal(&self) -> bool {
         matches!(self.change, Change::Remove)
     }
 }
 
 /// Notes documents that were changed, and what was read of those that are as they were read.
-fn note_changed(tx: &mut Transaction, ns: &Namespace, changed: &[Each<'_>], sent: &[Sent]) {
+fn note_changed(tx: &mut Transaction, ns: &Namespace, changed: &[BatchedWrite<'_>], sent: &[SentStatements]) {
     for (each, sent) in changed.iter().zip(sent) {
         tx.note_replacing(each.is_replacement());
-        let Act::Change(changing) = &each.act else {
+        let BatchedAction::Change(changing) = &each.action else {
             tx.note_own(ns, [&each.at.id]);
             continue;
         };
-        if let (Some(demanded), Way::Fused) = (&changing.as_read, sent.way) {
+        if let (Some(demanded), StatementKind::Fused) = (&changing.as_read, sent.kind) {
             tx.reads.settle_as_read(&demanded.as_read);
         }
         tx.note_locked(ns, std::slice::from_ref(each.at), each.is_removal());
@@ -396,7 +406,7 @@ fn note_changed(tx: &mut Transaction, ns: &Namespace, changed: &[Each<'_>], sent
 }
 
 /// Notes among the client's transactions that this one has the documents that it has changed.
-fn keep_claims(ns: &Namespace, changed: &[Each<'_>], claimed: Vec<Option<Claim<'_>>>, claims: Option<&Claims>) {
+fn keep_claims(ns: &Namespace, changed: &[BatchedWrite<'_>], claimed: Vec<Option<Claim<'_>>>, claims: Option<&Claims>) {
     for (claim, each) in claimed.into_iter().zip(changed).filter(|(_, each)| !each.is_insert()) {
         match (claim, claims) {
             (Some(claim), _) => claim.keep(),
@@ -408,7 +418,7 @@ fn keep_claims(ns: &Namespace, changed: &[Each<'_>], claimed: Vec<Option<Claim<'
 
 /// An insert that was carried out and has inserted nothing has changed a document: its statement
 /// could match only one of the same transaction, which has touched none of these before.
-fn refuse_changed_instead(sent: &[Sent], answer: &WriteAnswer, ns: &Namespace) -> Result<()> {
+fn refuse_changed_instead(sent: &[SentStatements], answer: &WriteAnswer, ns: &Namespace) -> Result<()> {
     let end = answer.errors.first().map_or(usize::MAX, |(place, _)| *place);
     let carried_out = places_of_inserts(sent).filter(|place| *place < end);
     if answer.upserted.iter().map(|(place, _)| *place).eq(carried_out) {

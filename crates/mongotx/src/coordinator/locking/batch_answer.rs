@@ -17,9 +17,9 @@
 
 use crate::coordinator::server::WriteAnswer;
 
-/// The statements that lock a document and change it.
+/// Kind of the statements that lock a document and change it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum StatementKind {
     /// One statement that locks and changes, or does neither.
     Fused,
     /// One statement that locks for removal.
@@ -30,7 +30,7 @@ pub(super) enum Way {
     Insert,
 }
 
-impl Way {
+impl StatementKind {
     /// Statements that match the document.
     fn matches(self) -> usize {
         match self {
@@ -43,21 +43,21 @@ impl Way {
 
 /// The statements for one document of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Sent {
-    pub(super) way: Way,
+pub(super) struct SentStatements {
+    pub(super) kind: StatementKind,
     /// Number of questions behind the statements that lock and change it.
     pub(super) questions: usize,
 }
 
-impl Sent {
+impl SentStatements {
     fn all(self) -> usize {
-        self.way.matches().max(1) + self.questions
+        self.kind.matches().max(1) + self.questions
     }
 }
 
 /// Outcome of several prepared writes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Done {
+pub(crate) struct BatchOutcome {
     /// Number of the first documents that are locked, and changed as they were to be.
     pub(crate) count: usize,
     /// Number of these that have been modified, or removed.
@@ -74,14 +74,14 @@ pub(crate) struct Done {
     pub(crate) is_refused_as_one: bool,
 }
 
-impl Done {
-    fn all(sent: &[Sent], modified: usize) -> Self {
+impl BatchOutcome {
+    fn all(sent: &[SentStatements], modified: usize) -> Self {
         Self { count: sent.len(), modified, is_all_that_is_held: true, ..Self::default() }
     }
 }
 
 /// Outcome, if everything was done. `None`: a read has to find out which documents are held.
-pub(super) fn of_all(sent: &[Sent], answer: &WriteAnswer) -> Option<Done> {
+pub(super) fn outcome_of_all(sent: &[SentStatements], answer: &WriteAnswer) -> Option<BatchOutcome> {
     let Totals { matched, modified, inserted } = Totals::of(answer);
     if !answer.errors.is_empty() || inserted != inserts(sent) {
         return None;
@@ -89,41 +89,43 @@ pub(super) fn of_all(sent: &[Sent], answer: &WriteAnswer) -> Option<Done> {
     if is_short(sent) {
         let (changes, is_asked) = (matches(sent), sent.iter().any(|one| one.questions > 0));
         // No question has matched anything: else it would have failed.
-        return (modified == changes && (!is_asked || matched == changes)).then(|| Done::all(sent, modified));
+        return (modified == changes && (!is_asked || matched == changes)).then(|| BatchOutcome::all(sent, modified));
     }
-    (matched == matches(sent)).then(|| Done::all(sent, modified.saturating_sub(locks_apart(sent))))
+    (matched == matches(sent)).then(|| BatchOutcome::all(sent, modified.saturating_sub(locks_apart(sent))))
 }
 
 /// Outcome, if not everything was done; `held`: which of the documents are.
-pub(super) fn of_some(sent: &[Sent], held: &[bool], answer: &WriteAnswer) -> Done {
+pub(super) fn outcome_of_some(sent: &[SentStatements], held: &[bool], answer: &WriteAnswer) -> BatchOutcome {
     let totals = Totals::of(answer);
-    let refused = answer.errors.first().map(|(place, _)| Refused::at(sent, *place));
+    let refused = answer.errors.first().map(|(place, _)| RefusedStatement::at(sent, *place));
     let first = held.iter().take_while(|held| **held).count();
     let count = refused.map_or(first, |refused| first.min(refused.document));
     let (changes, are_inserted) = (count - inserts(&sent[..count]), totals.inserted == inserts(&sent[..count]));
     if is_short(sent) {
         let is_all_that_is_held = totals.modified == changes && are_inserted;
-        return Done { count, modified: changes, is_all_that_is_held, ..Done::default() };
+        return BatchOutcome { count, modified: changes, is_all_that_is_held, ..BatchOutcome::default() };
     }
     // Statements of those that are held. The refused one was locked, if it is, and changed only if
     // a question behind the change has failed.
     let refused_at = |place: usize| refused.filter(|refused| refused.document == place);
-    let matches_at = |place: usize| match (sent[place].way, refused_at(place)) {
-        (Way::Insert, _) | (_, None) => sent[place].way.matches(),
-        (way, Some(refused)) => refused.before.clamp(1, way.matches()),
+    let matches_at = |place: usize| match (sent[place].kind, refused_at(place)) {
+        (StatementKind::Insert, _) | (_, None) => sent[place].kind.matches(),
+        (kind, Some(refused)) => refused.before.clamp(1, kind.matches()),
     };
-    let is_changed = |place: usize| refused_at(place).is_none_or(|refused| refused.before >= sent[place].way.matches());
+    let is_changed =
+        |place: usize| refused_at(place).is_none_or(|refused| refused.before >= sent[place].kind.matches());
     let matched: usize = (0..sent.len()).filter(|place| held[*place]).map(matches_at).sum();
     let unmodified = matched.saturating_sub(totals.modified);
-    let could_be = sent[..count].iter().filter(|one| one.way == Way::InTwo).count();
-    let others = (count..sent.len()).any(|place| held[place] && sent[place].way == Way::InTwo && is_changed(place));
+    let could_be = sent[..count].iter().filter(|one| one.kind == StatementKind::InTwo).count();
+    let others =
+        (count..sent.len()).any(|place| held[place] && sent[place].kind == StatementKind::InTwo && is_changed(place));
     let is_known = matched == totals.matched && totals.modified <= matched && unmodified <= could_be;
     if !is_known || unmodified > 0 && others {
         let is_none_held = totals.matched == 0 && totals.inserted == 0;
-        return Done { is_all_that_is_held: is_none_held, is_unclear: true, ..Done::default() };
+        return BatchOutcome { is_all_that_is_held: is_none_held, is_unclear: true, ..BatchOutcome::default() };
     }
     let is_all_that_is_held = totals.matched == matches(&sent[..count]) && are_inserted;
-    Done { count, modified: changes - unmodified, is_all_that_is_held, ..Done::default() }
+    BatchOutcome { count, modified: changes - unmodified, is_all_that_is_held, ..BatchOutcome::default() }
 }
 
 /// The totals of an answer.
@@ -144,45 +146,45 @@ impl Totals {
 
 /// Returns true if one statement does everything to each. Then the number of statements that match
 /// shows nothing.
-fn is_short(sent: &[Sent]) -> bool {
-    sent.iter().all(|one| one.way != Way::InTwo)
+fn is_short(sent: &[SentStatements]) -> bool {
+    sent.iter().all(|one| one.kind != StatementKind::InTwo)
 }
 
 /// Statements that match their documents.
-fn matches(sent: &[Sent]) -> usize {
-    sent.iter().map(|one| one.way.matches()).sum()
+fn matches(sent: &[SentStatements]) -> usize {
+    sent.iter().map(|one| one.kind.matches()).sum()
 }
 
 /// Statements that do nothing but lock: each of them modifies its document.
-fn locks_apart(sent: &[Sent]) -> usize {
-    sent.iter().filter(|one| one.way == Way::InTwo).count()
+fn locks_apart(sent: &[SentStatements]) -> usize {
+    sent.iter().filter(|one| one.kind == StatementKind::InTwo).count()
 }
 
-fn inserts(sent: &[Sent]) -> usize {
-    sent.iter().filter(|one| one.way == Way::Insert).count()
+fn inserts(sent: &[SentStatements]) -> usize {
+    sent.iter().filter(|one| one.kind == StatementKind::Insert).count()
 }
 
 /// The places of the statements that insert, in the command.
-pub(super) fn places_of_inserts(sent: &[Sent]) -> impl Iterator<Item = usize> + '_ {
+pub(super) fn places_of_inserts(sent: &[SentStatements]) -> impl Iterator<Item = usize> + '_ {
     let starts = sent.iter().scan(0, |next, one| {
         let start = *next;
         *next += one.all();
         Some(start)
     });
-    sent.iter().zip(starts).filter(|(one, _)| one.way == Way::Insert).map(|(_, start)| start)
+    sent.iter().zip(starts).filter(|(one, _)| one.kind == StatementKind::Insert).map(|(_, start)| start)
 }
 
 /// A statement that the server has refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Refused {
+struct RefusedStatement {
     document: usize,
     /// Number of statements for this document that stand before it.
     before: usize,
 }
 
-impl Refused {
+impl RefusedStatement {
     /// The statement at this place of the command.
-    fn at(sent: &[Sent], place: usize) -> Self {
+    fn at(sent: &[SentStatements], place: usize) -> Self {
         let mut before = place;
         for (document, one) in sent.iter().enumerate() {
             if before < one.all() {
@@ -196,7 +198,10 @@ impl Refused {
 
 #[cfg(test)]
 mod tests {
-    use super::{Done, Refused, Sent, Way, Way::*, WriteAnswer, of_all, of_some, places_of_inserts};
+    use super::{
+        BatchOutcome, RefusedStatement, SentStatements, StatementKind, StatementKind::*, WriteAnswer, outcome_of_all,
+        outcome_of_some, places_of_inserts,
+    };
     use crate::error::Error;
 
     fn answer(n: i64, modified: i64, refused: Option<usize>) -> WriteAnswer {
@@ -205,31 +210,36 @@ mod tests {
     }
 
     /// Each with so many questions behind it.
-    fn asked(ways: &[Way], questions: usize) -> Vec<Sent> {
-        ways.iter().map(|way| Sent { way: *way, questions }).collect()
+    fn asked(ways: &[StatementKind], questions: usize) -> Vec<SentStatements> {
+        ways.iter().map(|kind| SentStatements { kind: *kind, questions }).collect()
     }
 
-    fn some(ways: &[Way], held: &[bool], answer: &WriteAnswer) -> (usize, usize, bool, bool) {
+    fn some(ways: &[StatementKind], held: &[bool], answer: &WriteAnswer) -> (usize, usize, bool, bool) {
         some_asked(ways, 0, held, answer)
     }
 
-    fn some_asked(ways: &[Way], questions: usize, held: &[bool], answer: &WriteAnswer) -> (usize, usize, bool, bool) {
-        let Done { count, modified, is_all_that_is_held, is_unclear, .. } =
-            of_some(&asked(ways, questions), held, answer);
+    fn some_asked(
+        ways: &[StatementKind],
+        questions: usize,
+        held: &[bool],
+        answer: &WriteAnswer,
+    ) -> (usize, usize, bool, bool) {
+        let BatchOutcome { count, modified, is_all_that_is_held, is_unclear, .. } =
+            outcome_of_some(&asked(ways, questions), held, answer);
         (count, modified, is_all_that_is_held, is_unclear)
     }
 
     #[test]
     fn totals_of_a_command_that_has_done_everything() {
-        let counts = |ways: &[Way], n, modified| {
-            of_all(&asked(ways, 0), &answer(n, modified, None)).map(|done| (done.count, done.modified))
+        let counts = |ways: &[StatementKind], n, modified| {
+            outcome_of_all(&asked(ways, 0), &answer(n, modified, None)).map(|done| (done.count, done.modified))
         };
         assert_eq!(counts(&[Fused, Fused, Remove], 3, 3), Some((3, 3)));
         assert_eq!(counts(&[Fused, Fused, Remove], 3, 2), None, "one has matched and was not changed");
         assert_eq!(counts(&[InTwo, Remove, InTwo], 5, 5), Some((3, 3)));
         assert_eq!(counts(&[InTwo, Remove, InTwo], 5, 3), Some((3, 1)), "both have stayed as they were");
         assert_eq!(counts(&[InTwo, Remove, InTwo], 3, 3), None);
-        assert_eq!(of_all(&asked(&[InTwo], 0), &answer(1, 1, Some(1))), None);
+        assert_eq!(outcome_of_all(&asked(&[InTwo], 0), &answer(1, 1, Some(1))), None);
     }
 
     #[test]
@@ -262,8 +272,8 @@ mod tests {
 
     #[test]
     fn places_of_statements_are_those_of_their_documents() {
-        let places = |sent: &[Sent], places: &[usize]| -> Vec<(usize, usize)> {
-            places.iter().map(|place| Refused::at(sent, *place)).map(|at| (at.document, at.before)).collect()
+        let places = |sent: &[SentStatements], places: &[usize]| -> Vec<(usize, usize)> {
+            places.iter().map(|place| RefusedStatement::at(sent, *place)).map(|at| (at.document, at.before)).collect()
         };
         let sent = asked(&[InTwo, Remove, InTwo], 0);
         assert_eq!(places(&sent, &[0, 1, 2, 3, 4]), [(0, 0), (0, 1), (1, 0), (2, 0), (2, 1)]);
@@ -273,8 +283,8 @@ mod tests {
 
     #[test]
     fn questions_that_find_nothing_count_for_nothing() {
-        let counts = |ways: &[Way], n, modified| {
-            of_all(&asked(ways, 2), &answer(n, modified, None)).map(|done| (done.count, done.modified))
+        let counts = |ways: &[StatementKind], n, modified| {
+            outcome_of_all(&asked(ways, 2), &answer(n, modified, None)).map(|done| (done.count, done.modified))
         };
         assert_eq!(counts(&[Fused, Fused], 2, 2), Some((2, 2)));
         assert_eq!(counts(&[Fused, Fused], 3, 2), None, "a question that has matched has not failed");
@@ -308,7 +318,8 @@ mod tests {
         let short = asked(&[Fused, Insert, Remove, Insert], 0);
         assert_eq!(places_of_inserts(&short).collect::<Vec<_>>(), [1, 3]);
         assert_eq!(places_of_inserts(&asked(&[InTwo, Insert, Insert], 1)).collect::<Vec<_>>(), [3, 5]);
-        let counts = |sent: &[Sent], answer| of_all(sent, &answer).map(|done| (done.count, done.modified));
+        let counts =
+            |sent: &[SentStatements], answer| outcome_of_all(sent, &answer).map(|done| (done.count, done.modified));
         assert_eq!(counts(&short, inserting(4, 2, &[1, 3], None)), Some((4, 2)));
         assert_eq!(counts(&short, inserting(3, 1, &[1, 3], None)), None, "one was not changed");
         let long = asked(&[InTwo, Insert, Remove], 0);
@@ -318,8 +329,9 @@ mod tests {
 
     #[test]
     fn inserts_behind_a_document_that_is_not_held_are_taken_back() {
-        let some = |ways: &[Way], held: &[bool], answer: &WriteAnswer| {
-            let Done { count, modified, is_all_that_is_held, is_unclear, .. } = of_some(&asked(ways, 0), held, answer);
+        let some = |ways: &[StatementKind], held: &[bool], answer: &WriteAnswer| {
+            let BatchOutcome { count, modified, is_all_that_is_held, is_unclear, .. } =
+                outcome_of_some(&asked(ways, 0), held, answer);
             (count, modified, is_all_that_is_held, is_unclear)
         };
         let short = [Fused, Insert, Fused, Insert];

@@ -22,7 +22,7 @@ const FEWEST: usize = 3;
 const MAX_BYTES: usize = 4 * 1024 * 1024;
 
 /// An update of one of the documents.
-pub(super) struct OneOf<'a> {
+pub(super) struct MergedUpdate<'a> {
     pub(super) target: &'a Target<'a>,
     pub(super) update: &'a Update,
     /// Conditions under which the document is as it was read.
@@ -35,13 +35,13 @@ pub(super) struct OneOf<'a> {
 ///
 /// All of `left` are transactions of this client that are committed durably, so that it makes no
 /// difference which of them holds a document.
-pub(super) fn one_statement(all: &[OneOf<'_>], me: TxId, left: &[TxId]) -> Option<RawDocumentBuf> {
+pub(super) fn one_statement(all: &[MergedUpdate<'_>], me: TxId, left: &[TxId]) -> Option<RawDocumentBuf> {
     if all.len() < FEWEST {
         return None;
     }
     let demands: Vec<_> = all.iter().map(|one| plain_demands(one.target.filter)).collect::<Option<_>>()?;
     let mut fusing = Vec::with_capacity(all.len());
-    for (OneOf { target, update, as_read }, demands) in all.iter().zip(&demands) {
+    for (MergedUpdate { target, update, as_read }, demands) in all.iter().zip(&demands) {
         let id = id_of(target).filter(|_| target.options.is_plain())?;
         fusing.push(Fusing { id, update, demands, as_read });
     }
