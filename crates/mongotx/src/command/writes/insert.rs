@@ -26,7 +26,7 @@ use crate::{
     coordinator::{
         Core,
         finishing::lock_wait::LockWait,
-        locking::unique::{Before, Placed},
+        locking::unique::{PlacedDocument, PriorState},
         request::{address::Address, fields::Fields},
         server::WriteAnswer,
         transaction::{Hold, Transaction},
@@ -123,7 +123,7 @@ pub(crate) async fn one(core: &Core, tx: &mut Transaction, ns: &Namespace, docum
         let placed = place(core, tx, ns, &collection.uniques, &new, me).await;
         // The transaction held the `_id`, and its lock is gone: the `_id` was free, or a rival has
         // it now.
-        if owned && !matches!(placed, Ok(Put { before: Before::Removed, .. })) {
+        if owned && !matches!(placed, Ok(Put { before: PriorState::Removed, .. })) {
             core.standings.vouch_for_lock(tx).await?;
         }
         let Put { before, is_compared } = match placed {
@@ -142,11 +142,11 @@ pub(crate) async fn one(core: &Core, tx: &mut Transaction, ns: &Namespace, docum
             Err(error) => return Err(error),
         };
         let uniques = &collection.uniques;
-        let placed = Placed { ns, at: &at, uniques, before: &before, inserted: Some(&document) };
+        let placed = PlacedDocument { ns, at: &at, uniques, before: &before, inserted: Some(&document) };
         if !is_compared && !uniques.is_empty() {
             Box::pin(core.uniqueness.check_placed(tx, &placed, me, &mut lock_wait)).await?;
         }
-        if matches!(before, Before::Removed) {
+        if matches!(before, PriorState::Removed) {
             tx.note_locked(ns, slice::from_ref(&at), false);
         }
         tx.note_own(ns, [&at.id]);
@@ -165,7 +165,7 @@ struct NewDocument<'a> {
 
 /// A document that was stored as pending.
 struct Put {
-    before: Before,
+    before: PriorState,
     /// True if it is known that no other document has one of its keys, so that no read has to find
     /// out.
     is_compared: bool,
@@ -183,18 +183,18 @@ async fn place(
     let placing = place_compared(core, tx, ns, uniques, slice::from_ref(new.stored), &[new.document], me).await?;
     let refused = match placing {
         Some(PlacedInserts { refused: None, are_compared, .. }) => {
-            return Ok(Put { before: Before::Absent, is_compared: are_compared });
+            return Ok(Put { before: PriorState::Absent, is_compared: are_compared });
         }
         Some(PlacedInserts { refused: Some(refused), .. }) if refused.is_duplicate_key() => refused,
         // Whatever else the server has against it, it says of an insert.
         _ => match send(core, tx, ns, vec![new.stored.clone()], true).await?.ok() {
-            Ok(_) => return Ok(Put { before: Before::Absent, is_compared: false }),
+            Ok(_) => return Ok(Put { before: PriorState::Absent, is_compared: false }),
             Err(refused) => refused,
         },
     };
     let is_id_taken = refused.is_duplicate_key() && !refused.is_pending_duplicate();
     match is_id_taken && revive(core, tx, ns, new.at, new.document, me).await? {
-        true => Ok(Put { before: Before::Removed, is_compared: false }),
+        true => Ok(Put { before: PriorState::Removed, is_compared: false }),
         false => Err(refused),
     }
 }

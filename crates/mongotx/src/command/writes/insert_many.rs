@@ -15,7 +15,7 @@ use crate::{
     coordinator::{
         Core,
         finishing::lock_wait::LockWait,
-        locking::unique::{Before, Placed},
+        locking::unique::{PlacedDocument, PriorState},
         request::address::Address,
         transaction::{Hold, Transaction},
     },
@@ -169,7 +169,7 @@ impl Batch {
         let mut lock_wait = LockWait::new(tx.options.lock_wait);
         for (place, (index, document)) in placed.iter().enumerate().skip(from) {
             let at = &Address::of(document, &key)?;
-            let one = Placed { ns, at, uniques, before: &Before::Absent, inserted: Some(document) };
+            let one = PlacedDocument { ns, at, uniques, before: &PriorState::Absent, inserted: Some(document) };
             if let Err(error) = core.uniqueness.check_placed(tx, &one, me, &mut lock_wait).await {
                 let behind = addresses(&placed[place + 1..], &key)?;
                 if !self.note(*index, error)? {

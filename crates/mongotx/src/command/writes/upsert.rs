@@ -17,7 +17,7 @@ use crate::{
         locking::{
             change::Change,
             target::Target,
-            unique::{Before, Placed},
+            unique::{PlacedDocument, PriorState},
         },
         request::{address::Address, fields::Fields, query_options::QueryOptions},
         transaction::{Hold, Transaction},
@@ -56,7 +56,7 @@ pub(crate) async fn insert_upserted(
             Ok(false) => return Ok(at),
             Ok(true) => {
                 let uniques = &collection.uniques;
-                let placed = Placed { ns, at: &at, uniques, before: &Before::Absent, inserted: None };
+                let placed = PlacedDocument { ns, at: &at, uniques, before: &PriorState::Absent, inserted: None };
                 if collection.has_words() {
                     core.locking.refuse_words(tx, &placed, &collection, me, &mut lock_wait).await?;
                 }

@@ -9,7 +9,7 @@ use super::{
     Locking,
     change::Change,
     target::Target,
-    unique::{Before, Placed},
+    unique::{PlacedDocument, PriorState},
 };
 use crate::{
     coordinator::{catalog::Collection, finishing::lock_wait::LockWait, transaction::Transaction},
@@ -70,7 +70,7 @@ impl Locking {
     pub(super) async fn refuse_move(
         &self,
         tx: &mut Transaction,
-        placed: &Placed<'_>,
+        placed: &PlacedDocument<'_>,
         key: &ShardKey,
         me: TxId,
         lock_wait: &mut LockWait,
@@ -87,12 +87,12 @@ impl Locking {
     pub(crate) async fn refuse_words(
         &self,
         tx: &mut Transaction,
-        placed: &Placed<'_>,
+        placed: &PlacedDocument<'_>,
         collection: &Collection,
         me: TxId,
         lock_wait: &mut LockWait,
     ) -> Result<()> {
-        let Before::Unsafe(now) = self.uniqueness.before(tx, placed.ns, placed.at).await? else { return Ok(()) };
+        let PriorState::Unsafe(now) = self.uniqueness.before(tx, placed.ns, placed.at).await? else { return Ok(()) };
         let kept = collection.check_words(&now);
         if kept.is_err() {
             self.uniqueness.put_back(tx, placed, me, lock_wait).await?;

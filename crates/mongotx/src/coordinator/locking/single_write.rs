@@ -28,7 +28,7 @@ use super::{
     change::{Change, nothing},
     consequences::Consequences,
     target::{Target, update_of},
-    unique::{Before, Placed},
+    unique::{PlacedDocument, PriorState},
 };
 use crate::{
     coordinator::{
@@ -84,7 +84,7 @@ struct PreparedWrite<'a> {
     collection: &'a Collection,
     consequences: &'a Consequences,
     /// State of the document before the write.
-    before: &'a Before,
+    before: &'a PriorState,
 }
 
 /// Turn of a transaction to lock a document, among the transactions of its client.
@@ -126,7 +126,7 @@ impl Locking {
         let claims = tx.claims.clone();
         let mut turn = self.turn(tx, claims.as_ref(), target, &consequences, &lock_wait).await?;
         let before = match consequences.are_none() {
-            true => Before::Safe,
+            true => PriorState::Safe,
             false => {
                 self.finished(target.ns, turn.left.take()).await;
                 Box::pin(self.uniqueness.before(tx, target.ns, target.at)).await?
@@ -234,7 +234,7 @@ impl Locking {
     async fn examine(&self, tx: &mut Transaction, write: PreparedWrite<'_>, lock_wait: &mut LockWait) -> Result<()> {
         let PreparedWrite { me, target, collection, before, .. } = write;
         let Consequences { touched, may_move, worded, key } = write.consequences;
-        let placed = Placed { ns: target.ns, at: target.at, uniques: touched, before, inserted: None };
+        let placed = PlacedDocument { ns: target.ns, at: target.at, uniques: touched, before, inserted: None };
         if *may_move {
             self.refuse_move(tx, &placed, key, me, lock_wait).await?;
         }

@@ -59,7 +59,7 @@ const CONDITIONS: usize = 200;
 
 /// State of a document before this transaction's last write to it.
 #[derive(Clone, Debug)]
-pub(crate) enum Before {
+pub(crate) enum PriorState {
     /// The document did not exist.
     Absent,
     /// Removed by this transaction itself.
@@ -71,12 +71,12 @@ pub(crate) enum Before {
 }
 
 /// A document that was just placed, with the constraints that may be concerned.
-pub(crate) struct Placed<'a> {
+pub(crate) struct PlacedDocument<'a> {
     pub(crate) ns: &'a Namespace,
     pub(crate) at: &'a Address,
     pub(crate) uniques: &'a [Unique],
     /// State of the document before the write.
-    pub(crate) before: &'a Before,
+    pub(crate) before: &'a PriorState,
     /// The whole of it, where that is known.
     pub(crate) inserted: Option<&'a Document>,
 }
@@ -204,7 +204,7 @@ impl Uniqueness {
     pub(crate) async fn check_placed(
         &self,
         tx: &mut Transaction,
-        placed: &Placed<'_>,
+        placed: &PlacedDocument<'_>,
         me: TxId,
         lock_wait: &mut LockWait,
     ) -> Result<()> {
@@ -275,7 +275,7 @@ impl Uniqueness {
 
     /// The safe and the unsafe version, as far as the constraints look at them. `None`: removed, or
     /// not held.
-    async fn fetch_both(&self, placed: &Placed<'_>, me: TxId) -> Result<Option<(Option<Document>, Document)>> {
+    async fn fetch_both(&self, placed: &PlacedDocument<'_>, me: TxId) -> Result<Option<(Option<Document>, Document)>> {
         let mut projection = doc! {INSERT: 1, REMOVE: 1, WRITER: 1};
         for field in placed.uniques.iter().flat_map(|unique| unique.fields()) {
             let head = field.split('.').next().unwrap_or(field);
@@ -292,7 +292,7 @@ impl Uniqueness {
     }
 
     /// Returns true if a partial index holds the unsafe version.
-    async fn is_indexed(&self, placed: &Placed<'_>, unique: &Unique) -> Result<bool> {
+    async fn is_indexed(&self, placed: &PlacedDocument<'_>, unique: &Unique) -> Result<bool> {
         let Some(partial) = &unique.partial else { return Ok(true) };
         let filter = doc! {"$and": [placed.at.filter(), rewrite_filter(partial)?]};
         let find = doc! {"find": &placed.ns.coll, "filter": filter, "projection": {"_id": 1}};
@@ -353,7 +353,7 @@ impl Uniqueness {
     pub(crate) async fn put_back(
         &self,
         tx: &mut Transaction,
-        placed: &Placed<'_>,
+        placed: &PlacedDocument<'_>,
         me: TxId,
         lock_wait: &mut LockWait,
     ) -> Result<()> {
@@ -363,15 +363,15 @@ impl Uniqueness {
 
     /// Takes the write back: the document becomes what it was before. If one of its values was
     /// taken meanwhile, the transaction ends.
-    async fn take_back(&self, tx: &mut Transaction, placed: &Placed<'_>, me: TxId) -> Result<()> {
+    async fn take_back(&self, tx: &mut Transaction, placed: &PlacedDocument<'_>, me: TxId) -> Result<()> {
         let (ns, who) = (placed.ns, placed.at.filter());
         let statement = match placed.before {
-            Before::Absent => {
+            PriorState::Absent => {
                 return self.server.take_back_inserts(tx, ns, std::slice::from_ref(placed.at)).await;
             }
-            Before::Removed => statement::mark_removed(who, me, false),
-            Before::Safe => statement::restore_safe(who, me),
-            Before::Unsafe(before) => statement::restore_unsafe(who, before, me),
+            PriorState::Removed => statement::mark_removed(who, me, false),
+            PriorState::Safe => statement::restore_safe(who, me),
+            PriorState::Unsafe(before) => statement::restore_unsafe(who, before, me),
         };
         let command = doc! {"update": &ns.coll, "updates": [statement]};
         let restored = self.server.send_prepared(tx, ns, command, &Fields::All).await?.ok();
@@ -384,8 +384,8 @@ impl Uniqueness {
     /// Checks an unsafe version that was put back as if it were placed: other transactions may have
     /// taken its values, and committed them, since it was changed. (A safe version's values never
     /// left the index.)
-    async fn check_taken_back(&self, placed: &Placed<'_>, me: TxId, lock_wait: &mut LockWait) -> Result<()> {
-        let Before::Unsafe(before) = placed.before else { return Ok(()) };
+    async fn check_taken_back(&self, placed: &PlacedDocument<'_>, me: TxId, lock_wait: &mut LockWait) -> Result<()> {
+        let PriorState::Unsafe(before) = placed.before else { return Ok(()) };
         for unique in placed.uniques {
             if !self.is_indexed(placed, unique).await? {
                 continue;
@@ -400,14 +400,14 @@ impl Uniqueness {
 
     /// State of a document before this transaction writes to it again; read only where the write
     /// may have to be taken back.
-    pub(crate) async fn before(&self, tx: &Transaction, ns: &Namespace, at: &Address) -> Result<Before> {
-        let (Some(me), true) = (tx.id(), tx.may_hold(ns, &at.id)) else { return Ok(Before::Safe) };
+    pub(crate) async fn before(&self, tx: &Transaction, ns: &Namespace, at: &Address) -> Result<PriorState> {
+        let (Some(me), true) = (tx.id(), tx.may_hold(ns, &at.id)) else { return Ok(PriorState::Safe) };
         let mine = doc! {"$and": [at.filter(), {WRITER: tx_id_to_bson(me)}]};
         let find = doc! {"find": &ns.coll, "filter": mine, "projection": {UNSAFE: 1}};
         let stored = self.server.find_first(ns, find).await?;
         Ok(match stored.and_then(|mut stored| stored.remove(UNSAFE)) {
-            Some(Bson::Document(before)) => Before::Unsafe(before),
-            _ => Before::Safe,
+            Some(Bson::Document(before)) => PriorState::Unsafe(before),
+            _ => PriorState::Safe,
         })
     }
 }
