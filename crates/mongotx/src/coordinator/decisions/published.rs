@@ -24,7 +24,7 @@ use crate::{
     coordinator::{
         log::{
             missing_record,
-            txlog::{Barrier, Look, Outcome, Standing, Started, TxLog},
+            txlog::{Barrier, Outcome, RecordConnection, Standing, Started, TxLog},
         },
         server::Server,
         stamps::{
@@ -171,7 +171,7 @@ impl TxLog for PublishedLog {
         if self.epoch_of(started.id) == started.epoch { Standing::Sound } else { Standing::Lost }
     }
 
-    fn vouch(&self, started: Started, _look: Look) -> BoxFuture<'_, Result<()>> {
+    fn vouch(&self, started: Started, _over: RecordConnection) -> BoxFuture<'_, Result<()>> {
         Box::pin(async move {
             let find = doc! {"find": &self.ns.coll, "filter": {"_id": tx_id_to_bson(started.id), "state": "active"}};
             let active = self.server.find_first(&self.ns, find).await?.is_some();

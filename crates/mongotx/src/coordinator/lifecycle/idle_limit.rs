@@ -36,19 +36,19 @@ const NOTHING_LISTED: Duration = Duration::from_secs(3_600);
 /// Shortest sleep between two looks at all that are listed.
 const SHORTEST_SLEEP: Duration = Duration::from_millis(10);
 
-/// Place of a session's transaction.
-enum Place {
-    /// The transaction is in the session, since this time.
+/// State of a session's transaction between its beginning and its end.
+enum TransactionState {
+    /// The transaction is idle in the session, since this time.
     Idle(Box<Transaction>, Instant),
     /// Taken out by a statement, or to be ended.
-    Out,
+    InUse,
     /// The reaper has rolled it back, for this reason.
     Reaped(Error),
 }
 
 /// The transaction of one session, between two statements.
 pub(crate) struct SessionTransaction {
-    place: Mutex<Place>,
+    state: Mutex<TransactionState>,
     idle_limit: Duration,
     validates: bool,
     /// Under which the reaper knows it, once it is listed.
@@ -63,16 +63,16 @@ impl SessionTransaction {
         Arc::new(Self {
             idle_limit: tx.options.idle_limit.unwrap_or(core.options.idle_limit),
             validates: tx.validates(),
-            place: Mutex::new(Place::Idle(Box::new(tx), Instant::now())),
+            state: Mutex::new(TransactionState::Idle(Box::new(tx), Instant::now())),
             key: reaper.keys.fetch_add(1, Relaxed),
             listed: AtomicBool::new(false),
             reaper,
         })
     }
 
-    fn place(&self) -> MutexGuard<'_, Place> {
+    fn state(&self) -> MutexGuard<'_, TransactionState> {
         // Nothing panics while it is held.
-        self.place.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The transaction, to be ended.
@@ -80,12 +80,14 @@ impl SessionTransaction {
     /// # Errors
     /// [`ErrorKind::Expired`]: the reaper was first.
     pub(crate) fn take(&self) -> Result<Box<Transaction>> {
-        let mut place = self.place();
-        match std::mem::replace(&mut *place, Place::Out) {
-            Place::Idle(tx, _) => Ok(tx),
-            Place::Out => Err(Error::new(ErrorKind::Expired, "an earlier statement of the transaction never ended")),
-            Place::Reaped(error) => {
-                *place = Place::Reaped(error.clone());
+        let mut state = self.state();
+        match std::mem::replace(&mut *state, TransactionState::InUse) {
+            TransactionState::Idle(tx, _) => Ok(tx),
+            TransactionState::InUse => {
+                Err(Error::new(ErrorKind::Expired, "an earlier statement of the transaction never ended"))
+            }
+            TransactionState::Reaped(error) => {
+                *state = TransactionState::Reaped(error.clone());
                 Err(error)
             }
         }
@@ -101,9 +103,9 @@ impl SessionTransaction {
 
     /// The id of the transaction, while it is idle.
     pub(crate) fn id(&self) -> Option<TxId> {
-        match &*self.place() {
-            Place::Idle(tx, _) => tx.id(),
-            Place::Out | Place::Reaped(_) => None,
+        match &*self.state() {
+            TransactionState::Idle(tx, _) => tx.id(),
+            TransactionState::InUse | TransactionState::Reaped(_) => None,
         }
     }
 
@@ -114,12 +116,12 @@ impl SessionTransaction {
 
     /// Returns true if it was left idle for too long.
     pub(crate) fn is_reaped(&self) -> bool {
-        matches!(&*self.place(), Place::Reaped(_))
+        matches!(&*self.state(), TransactionState::Reaped(_))
     }
 
     fn put_back(self: &Arc<Self>, tx: Box<Transaction>) {
         let (now, has_number) = (Instant::now(), tx.id().is_some());
-        *self.place() = Place::Idle(tx, now);
+        *self.state() = TransactionState::Idle(tx, now);
         if has_number && !self.listed.swap(true, Relaxed) {
             self.reaper.list(self, now.checked_add(self.idle_limit));
         }
@@ -127,25 +129,25 @@ impl SessionTransaction {
 
     /// Takes the transaction out if it has been here for too long. Otherwise answers until when it
     /// need not be looked at; `None` is for ever.
-    fn reap(&self, now: Instant) -> Look {
-        let mut place = self.place();
-        let due = match &*place {
-            Place::Idle(_, since) => since.checked_add(self.idle_limit),
-            Place::Out => now.checked_add(self.idle_limit),
-            Place::Reaped(_) => None,
+    fn reap(&self, now: Instant) -> IdleCheck {
+        let mut state = self.state();
+        let due = match &*state {
+            TransactionState::Idle(_, since) => since.checked_add(self.idle_limit),
+            TransactionState::InUse => now.checked_add(self.idle_limit),
+            TransactionState::Reaped(_) => None,
         };
         if due.is_none_or(|due| now < due) {
-            return Look::Later(due);
+            return IdleCheck::Later(due);
         }
-        match std::mem::replace(&mut *place, Place::Out) {
-            Place::Idle(tx, _) => {
+        match std::mem::replace(&mut *state, TransactionState::InUse) {
+            TransactionState::Idle(tx, _) => {
                 let error = idle_for_too_long(tx.id(), self.idle_limit);
-                *place = Place::Reaped(error.clone());
-                Look::Due(tx, error)
+                *state = TransactionState::Reaped(error.clone());
+                IdleCheck::Due(tx, error)
             }
             other => {
-                *place = other;
-                Look::Later(None)
+                *state = other;
+                IdleCheck::Later(None)
             }
         }
     }
@@ -159,8 +161,11 @@ impl Drop for SessionTransaction {
     }
 }
 
-enum Look {
+/// Result of a check of one transaction against its idle limit.
+enum IdleCheck {
+    /// Not before this time; `None`: never again.
     Later(Option<Instant>),
+    /// Idle for too long: the transaction, to be rolled back, and the error for its session.
     Due(Box<Transaction>, Error),
 }
 
@@ -192,20 +197,21 @@ impl Drop for Statement {
 /// The transactions of one client that have a number, while their sessions have them.
 #[derive(Default)]
 pub(crate) struct Reaper {
-    state: Mutex<Listed>,
+    state: Mutex<ListedTransactions>,
     keys: AtomicU64,
     wake: Notify,
 }
 
+/// The transactions that the task looks at, and when it does next.
 #[derive(Default)]
-struct Listed {
+struct ListedTransactions {
     open: HashMap<u64, Weak<SessionTransaction>>,
     /// Time at which the task looks again by itself.
     sleeps_until: Option<Instant>,
 }
 
 impl Reaper {
-    fn state(&self) -> MutexGuard<'_, Listed> {
+    fn state(&self) -> MutexGuard<'_, ListedTransactions> {
         // Nothing panics while it is held.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -238,9 +244,9 @@ impl Reaper {
         let (mut due, mut pause) = (Vec::new(), NOTHING_LISTED);
         for transaction in &open {
             match transaction.reap(now) {
-                Look::Later(Some(at)) => pause = pause.min(at.saturating_duration_since(now)),
-                Look::Later(None) => {}
-                Look::Due(tx, error) => due.push((tx, error)),
+                IdleCheck::Later(Some(at)) => pause = pause.min(at.saturating_duration_since(now)),
+                IdleCheck::Later(None) => {}
+                IdleCheck::Due(tx, error) => due.push((tx, error)),
             }
         }
         (due, pause.max(SHORTEST_SLEEP))

@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use crate::{
     coordinator::{
-        log::txlog::{Look, Standing, TxLog},
+        log::txlog::{RecordConnection, Standing, TxLog},
         server::Server,
         transaction::Transaction,
     },
@@ -55,10 +55,10 @@ impl Standings {
         let connections = self.server.connections();
         let own_view = tx.take_own_view();
         if self.log.standing(started) == Standing::Doubtful || tx.connections != connections {
-            self.log.vouch(started, Look::AtServer).await?;
+            self.log.vouch(started, RecordConnection::AtServer).await?;
             tx.connections = connections;
         } else if own_view {
-            self.log.vouch(started, Look::Plain).await?;
+            self.log.vouch(started, RecordConnection::Plain).await?;
         }
         Ok(())
     }
@@ -67,7 +67,7 @@ impl Standings {
     /// may be free.
     pub(crate) async fn vouch_for_lock(&self, tx: &Transaction) -> Result<()> {
         match tx.started {
-            Some(started) => self.log.vouch(started, Look::AtServer).await,
+            Some(started) => self.log.vouch(started, RecordConnection::AtServer).await,
             None => Ok(()),
         }
     }

@@ -50,9 +50,9 @@ pub(crate) enum Standing {
     Lost,
 }
 
-/// The connection over which a record is looked at.
+/// The connection over which a record is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Look {
+pub(crate) enum RecordConnection {
     /// Over any connection: for what others write to the record.
     Plain,
     /// Over the connection for record writes, which notices whether the server was replaced.
@@ -96,7 +96,7 @@ pub(crate) trait TxLog: Send + Sync {
 
     /// An error if the transaction cannot be committed any more: its record says so, or the server
     /// was replaced.
-    fn vouch(&self, started: Started, look: Look) -> BoxFuture<'_, Result<()>>;
+    fn vouch(&self, started: Started, connection: RecordConnection) -> BoxFuture<'_, Result<()>>;
 
     /// Decides. Every prepared write was acknowledged before. `changed`: the tags of the
     /// collections that it has written to. `None`: a reader has had quiet there that it has not

@@ -39,7 +39,7 @@ use crate::{
         log::{
             missing_record,
             records::StoredRecord,
-            txlog::{Barrier, Look, Outcome, Standing, Started, TxLog},
+            txlog::{Barrier, Outcome, RecordConnection, Standing, Started, TxLog},
         },
         stamps::{
             changes::{Changes, Closed, RecordScan},
@@ -247,11 +247,11 @@ impl TxLog for ClientRecordLog {
         }
     }
 
-    fn vouch(&self, started: Started, look: Look) -> BoxFuture<'_, Result<()>> {
+    fn vouch(&self, started: Started, connection: RecordConnection) -> BoxFuture<'_, Result<()>> {
         Box::pin(async move {
             let (shared, id) = (Arc::clone(&self.shared), started.id);
             let look = self.shared.to_its_end(async move {
-                let over = if look == Look::AtServer { &shared.recorder } else { &*shared.server };
+                let over = if connection == RecordConnection::AtServer { &shared.recorder } else { &*shared.server };
                 shared.records.read(over, &[id.client]).await
             });
             let record = look.await?.pop().map(|found| found.record);
