@@ -75,9 +75,9 @@ impl fmt::Debug for Claims {
 /// State of the documents that a transaction keeps until it is finished: whether others wait for
 /// them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Left {
-    Unwanted,
-    Wanted,
+pub(crate) enum KeptDocuments {
+    NotAwaited,
+    Awaited,
 }
 
 impl Siblings {
@@ -119,7 +119,7 @@ impl Claims {
     /// lock it since.
     pub(crate) fn left_at(&self, ns: &Namespace, id: Vec<u8>) -> Option<TxId> {
         let table = self.0.siblings.lock();
-        table.places.get(&(ns.clone(), id)).filter(|place| place.state == State::Left).map(|place| place.owner.id)
+        table.entries.get(&(ns.clone(), id)).filter(|entry| entry.state == State::Left).map(|entry| entry.owner.id)
     }
 
     /// The latest transactions that are committed and may still be what is found on documents of
@@ -138,8 +138,8 @@ impl Claims {
             return false;
         }
         let (me, table) = (self.0.owner.id, self.0.siblings.lock());
-        let mut mine = keys.iter().filter_map(|key| table.places.get(key)).filter(|place| place.owner.id == me);
-        mine.any(|place| !place.queue.is_empty())
+        let mut mine = keys.iter().filter_map(|key| table.entries.get(key)).filter(|entry| entry.owner.id == me);
+        mine.any(|entry| !entry.queue.is_empty())
     }
 
     /// Number of documents of a collection that it has left, and of those that no transaction has
@@ -147,25 +147,25 @@ impl Claims {
     pub(crate) fn count(&self, ns: &Namespace) -> (usize, usize) {
         let keys = self.0.keys();
         let (me, table) = (self.0.owner.id, self.0.siblings.lock());
-        let mine = |key: &&Key| table.places.get(key).is_some_and(|place| place.owner.id == me);
+        let mine = |key: &&Key| table.entries.get(key).is_some_and(|entry| entry.owner.id == me);
         let here = || keys.iter().filter(|(other, _)| other == ns);
         (here().count(), here().filter(mine).count())
     }
 
     /// Notes that the transaction is committed, and that this was reported: its documents may be
     /// taken over, but for the collections that are `kept` until they are finished.
-    pub(crate) fn leave(&self, kept: impl Fn(&Namespace) -> bool) -> Left {
+    pub(crate) fn leave(&self, kept: impl Fn(&Namespace) -> bool) -> KeptDocuments {
         let keys = self.0.keys();
         let (me, mut table) = (self.0.owner.id, self.0.siblings.lock());
-        let mut left = Left::Unwanted;
+        let mut left = KeptDocuments::NotAwaited;
         for key in &*keys {
-            let Some(place) = table.places.get_mut(key).filter(|place| place.owner.id == me) else { continue };
+            let Some(entry) = table.entries.get_mut(key).filter(|entry| entry.owner.id == me) else { continue };
             if kept(&key.0) {
-                left = if place.queue.is_empty() { left } else { Left::Wanted };
-            } else if place.queue.is_empty() {
-                place.state = State::Left;
+                left = if entry.queue.is_empty() { left } else { KeptDocuments::Awaited };
+            } else if entry.queue.is_empty() {
+                entry.state = State::Left;
             } else {
-                place.left = Some(me);
+                entry.left = Some(me);
                 table.hand_on(key);
             }
             table.note_left(&key.0, me);

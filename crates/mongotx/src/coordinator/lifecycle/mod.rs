@@ -22,7 +22,7 @@ use super::{
     finishing::finisher::{Finisher, Held, Job},
     log::txlog::TxLog,
     server::Server,
-    siblings::{Claims, Left, Siblings},
+    siblings::{Claims, KeptDocuments, Siblings},
     stamps::attempts::Attempts,
     transaction::Transaction,
     validating::{quiet_reader::QuietReader, unchanged::Unchanged},
@@ -147,7 +147,7 @@ impl Lifecycle {
         let id = job.id.id();
         self.finisher.hand_over(job);
         if let Some(claims) = claims
-            && claims.leave(|ns| kept.contains(ns)) == Left::Wanted
+            && claims.leave(|ns| kept.contains(ns)) == KeptDocuments::Awaited
         {
             self.finisher.ask(id);
         }

@@ -80,7 +80,7 @@ impl Claims {
 impl Claim<'_> {
     /// The committed transaction that may still be what others find there.
     pub(crate) fn left(&self) -> Option<TxId> {
-        self.claims.0.siblings.lock().places.get(self.key.as_ref()?)?.left
+        self.claims.0.siblings.lock().entries.get(self.key.as_ref()?)?.left
     }
 
     /// The server says that the transaction holds it.

@@ -19,7 +19,7 @@ pub(super) type Key = (Namespace, Vec<u8>);
 
 #[derive(Default)]
 pub(super) struct Table {
-    pub(super) places: HashMap<Key, Place>,
+    pub(super) entries: HashMap<Key, DocumentEntry>,
     /// The document that a transaction waits for: one at a time, because a session runs one
     /// statement after the other.
     pub(super) waits: HashMap<TxId, Key>,
@@ -29,13 +29,13 @@ pub(super) struct Table {
 }
 
 /// A document that a transaction holds, or tries to lock.
-pub(super) struct Place {
+pub(super) struct DocumentEntry {
     pub(super) owner: Arc<Owner>,
     pub(super) state: State,
     /// Committed transaction whose lock may still be found there.
     pub(super) left: Option<TxId>,
     /// Transactions that wait, in order.
-    pub(super) queue: VecDeque<Next>,
+    pub(super) queue: VecDeque<Waiter>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,7 +49,7 @@ pub(super) enum State {
 }
 
 /// A transaction that waits for a document.
-pub(super) struct Next {
+pub(super) struct Waiter {
     pub(super) owner: Arc<Owner>,
     turn: oneshot::Sender<()>,
 }
@@ -61,7 +61,7 @@ pub(super) struct Owner {
     pub(super) ending: AtomicBool,
 }
 
-impl Place {
+impl DocumentEntry {
     fn new(owner: &Arc<Owner>, state: State) -> Self {
         Self { owner: Arc::clone(owner), state, left: None, queue: VecDeque::new() }
     }
@@ -72,34 +72,34 @@ impl Table {
     /// error: the wait would never end.
     pub(super) fn enqueue(&mut self, key: &Key, owner: &Arc<Owner>) -> Result<Option<oneshot::Receiver<()>>, TxId> {
         if self.would_wait_for(key, owner.id) {
-            let rival = self.places.get(key).map_or(owner.id, |place| place.owner.id);
+            let rival = self.entries.get(key).map_or(owner.id, |entry| entry.owner.id);
             return Err(rival);
         }
-        let Some(place) = self.places.get_mut(key) else {
-            self.places.insert(key.clone(), Place::new(owner, State::Tried));
+        let Some(entry) = self.entries.get_mut(key) else {
+            self.entries.insert(key.clone(), DocumentEntry::new(owner, State::Tried));
             return Ok(None);
         };
-        if place.state == State::Left {
-            place.left = Some(place.owner.id);
-            (place.owner, place.state) = (Arc::clone(owner), State::Tried);
+        if entry.state == State::Left {
+            entry.left = Some(entry.owner.id);
+            (entry.owner, entry.state) = (Arc::clone(owner), State::Tried);
             return Ok(None);
         }
         let (turn, comes) = oneshot::channel();
-        place.queue.push_back(Next { owner: Arc::clone(owner), turn });
+        entry.queue.push_back(Waiter { owner: Arc::clone(owner), turn });
         self.waits.insert(owner.id, key.clone());
         Ok(Some(comes))
     }
 
     /// Returns true if the owner of this document waits for `me`, directly or through others.
     fn would_wait_for(&self, key: &Key, me: TxId) -> bool {
-        let mut next = self.places.get(key);
+        let mut next = self.entries.get(key);
         // No longer than there are transactions that wait.
         for _ in 0..=self.waits.len() {
-            let Some(place) = next else { return false };
-            if place.owner.id == me {
+            let Some(entry) = next else { return false };
+            if entry.owner.id == me {
                 return true;
             }
-            next = self.waits.get(&place.owner.id).and_then(|key| self.places.get(key));
+            next = self.waits.get(&entry.owner.id).and_then(|key| self.entries.get(key));
         }
         false
     }
@@ -107,13 +107,13 @@ impl Table {
     /// Notes that the server has given `owner` a document without a claim. False: another
     /// transaction is trying to lock it, or waits to, and finds out from the server.
     pub(super) fn take(&mut self, key: &Key, owner: &Arc<Owner>) -> bool {
-        match self.places.get_mut(key) {
-            Some(place) if place.state == State::Left => {
-                (place.owner, place.state, place.left) = (Arc::clone(owner), State::Held, None);
+        match self.entries.get_mut(key) {
+            Some(entry) if entry.state == State::Left => {
+                (entry.owner, entry.state, entry.left) = (Arc::clone(owner), State::Held, None);
             }
             Some(_) => return false,
             None => {
-                self.places.insert(key.clone(), Place::new(owner, State::Held));
+                self.entries.insert(key.clone(), DocumentEntry::new(owner, State::Held));
             }
         }
         true
@@ -121,49 +121,49 @@ impl Table {
 
     /// Notes that the server has given the owner of a document what it tried to lock.
     pub(super) fn hold(&mut self, key: &Key) {
-        if let Some(place) = self.places.get_mut(key) {
-            (place.state, place.left) = (State::Held, None);
+        if let Some(entry) = self.entries.get_mut(key) {
+            (entry.state, entry.left) = (State::Held, None);
         }
     }
 
     /// The holder of a document, if it is known and will not let go within moments.
     pub(super) fn stands_still(&self, key: &Key) -> Option<TxId> {
-        let place = self.places.get(key)?;
-        (place.state == State::Held && !place.owner.ending.load(SeqCst)).then_some(place.owner.id)
+        let entry = self.entries.get(key)?;
+        (entry.state == State::Held && !entry.owner.ending.load(SeqCst)).then_some(entry.owner.id)
     }
 
     /// Another transaction than `me` that holds the document, or tries to lock it.
     pub(super) fn rival_at(&self, key: &Key, me: TxId) -> Option<TxId> {
-        self.places.get(key).map(|place| place.owner.id).filter(|owner| *owner != me)
+        self.entries.get(key).map(|entry| entry.owner.id).filter(|owner| *owner != me)
     }
 
     /// The holder of a document, if it is about to let go.
     pub(super) fn ends(&self, key: &Key) -> Option<TxId> {
-        let owner = &self.places.get(key)?.owner;
+        let owner = &self.entries.get(key)?.owner;
         owner.ending.load(SeqCst).then_some(owner.id)
     }
 
     /// Gives the free document to the next transaction in its queue.
     pub(super) fn hand_on(&mut self, key: &Key) {
-        let Some(place) = self.places.get_mut(key) else { return };
-        while let Some(Next { owner, turn }) = place.queue.pop_front() {
+        let Some(entry) = self.entries.get_mut(key) else { return };
+        while let Some(Waiter { owner, turn }) = entry.queue.pop_front() {
             self.waits.remove(&owner.id);
-            (place.owner, place.state) = (owner, State::Tried);
+            (entry.owner, entry.state) = (owner, State::Tried);
             if turn.send(()).is_ok() {
                 return;
             }
         }
-        self.places.remove(key);
+        self.entries.remove(key);
     }
 
     /// Forgets a claim of `me` that came to nothing: hands the document on, or leaves its queue.
     pub(super) fn give_up(&mut self, key: &Key, me: TxId) {
         self.waits.remove(&me);
-        let Some(place) = self.places.get_mut(key) else { return };
-        if place.owner.id == me {
+        let Some(entry) = self.entries.get_mut(key) else { return };
+        if entry.owner.id == me {
             self.hand_on(key);
         } else {
-            place.queue.retain(|next| next.owner.id != me);
+            entry.queue.retain(|waiter| waiter.owner.id != me);
         }
     }
 
@@ -178,9 +178,9 @@ impl Table {
     /// Forgets a document of the transaction `gone`, which is finished.
     pub(super) fn forget(&mut self, key: &Key, gone: TxId) {
         self.forget_left(&key.0, gone);
-        let Some(place) = self.places.get_mut(key) else { return };
-        place.left = place.left.filter(|left| *left != gone);
-        if place.owner.id == gone {
+        let Some(entry) = self.entries.get_mut(key) else { return };
+        entry.left = entry.left.filter(|left| *left != gone);
+        if entry.owner.id == gone {
             self.hand_on(key);
         }
     }

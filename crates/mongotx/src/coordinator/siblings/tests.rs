@@ -65,7 +65,7 @@ async fn those_who_wait_get_it_in_turn() {
     second.await.unwrap();
     third.await.unwrap();
     assert_eq!(*order.lock().unwrap(), [1, 2]);
-    assert!(siblings.lock().places.is_empty() && siblings.lock().waits.is_empty());
+    assert!(siblings.lock().entries.is_empty() && siblings.lock().waits.is_empty());
 }
 
 #[tokio::test(start_paused = true)]
@@ -130,9 +130,9 @@ async fn what_is_left_is_taken_over_at_once_and_by_name() {
     assert!(is_rival(&self::claim(&c, 1, NO).await, 1), "it has a new holder");
     drop(a);
     assert!(is_rival(&self::claim(&c, 1, NO).await, 1), "and keeps it when the first is finished");
-    assert!(!siblings.lock().places.contains_key(&(ns(), vec![2])), "what no transaction wanted is free");
+    assert!(!siblings.lock().entries.contains_key(&(ns(), vec![2])), "what no transaction wanted is free");
     drop(b);
-    assert!(siblings.lock().places.is_empty());
+    assert!(siblings.lock().entries.is_empty());
 }
 
 #[tokio::test(start_paused = true)]
@@ -172,7 +172,7 @@ async fn what_was_taken_without_a_claim_is_held_and_left_like_any_other() {
     assert!(b.left_in(&ns()).is_empty(), "it is finished");
     assert!(is_rival(&claim(&c, 1, NO).await, 1));
     drop(b);
-    assert!(siblings.lock().places.is_empty() && siblings.lock().left.is_empty());
+    assert!(siblings.lock().entries.is_empty() && siblings.lock().left.is_empty());
 }
 
 #[tokio::test(start_paused = true)]
@@ -181,7 +181,7 @@ async fn what_somebody_tries_to_lock_is_not_taken_from_it() {
     let Claimed::Alone(trying, _) = claim(&a, 1, NO).await else { panic!("not free") };
     b.took(&ns(), vec![1]);
     drop(trying);
-    assert!(siblings.lock().places.is_empty());
+    assert!(siblings.lock().entries.is_empty());
 }
 
 #[tokio::test(start_paused = true)]
@@ -202,9 +202,9 @@ async fn who_gives_up_waiting_leaves_nothing() {
     assert!(is_rival(&claim(&b, 1, Duration::from_secs(1)).await, 0));
     let dropped = tokio::time::timeout(Duration::from_secs(1), claim(&b, 1, LONG)).await;
     assert!(dropped.is_err());
-    assert!(siblings.lock().waits.is_empty() && siblings.lock().places[&(ns(), vec![1])].queue.is_empty());
+    assert!(siblings.lock().waits.is_empty() && siblings.lock().entries[&(ns(), vec![1])].queue.is_empty());
     drop(a);
-    assert!(siblings.lock().places.is_empty());
+    assert!(siblings.lock().entries.is_empty());
 }
 
 /// The document is never held for long, and always by another transaction.
