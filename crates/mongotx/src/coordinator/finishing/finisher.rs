@@ -33,7 +33,7 @@ use tokio::{runtime::Handle, sync::Notify, time::Instant};
 
 pub(crate) use self::commands::IDS_PER_STATEMENT;
 use self::{
-    backlog::{AwaitedWork, Backlog, LARGE, MAX_LARGE, MAX_WAITING, Next},
+    backlog::{AwaitedWork, Backlog, LARGE, MAX_LARGE, MAX_WAITING, NextStep},
     commands::{LeftDocuments, finish_all, split},
     flights::{dispatch, epoch_before},
     work::Part,
@@ -51,7 +51,7 @@ const MOMENT: Duration = Duration::from_millis(100);
 
 /// Documents that a transaction has locked in one collection.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Held {
+pub(crate) struct HeldDocuments {
     /// Addresses of the write-locked documents.
     pub(crate) written: Vec<Address>,
     /// Addresses of the read-locked documents.
@@ -69,7 +69,7 @@ pub(crate) struct Held {
 pub(crate) struct Job {
     pub(crate) id: Decided,
     pub(crate) committed: bool,
-    pub(crate) held: Vec<(Namespace, Held)>,
+    pub(crate) held: Vec<(Namespace, HeldDocuments)>,
     /// Dropped with the job: then others of this client may have what it held.
     pub(crate) claims: Option<Claims>,
 }
@@ -77,11 +77,12 @@ pub(crate) struct Job {
 /// Handle by which jobs are handed over. When the last copy is dropped, all waiting jobs are
 /// finished at once.
 #[derive(Clone)]
-pub(crate) struct Finisher(Arc<Owned>);
+pub(crate) struct Finisher(Arc<TaskOwner>);
 
-struct Owned(Arc<FinisherState>);
+/// Ends the task when the last copy of the handle is dropped.
+struct TaskOwner(Arc<FinisherState>);
 
-impl Drop for Owned {
+impl Drop for TaskOwner {
     fn drop(&mut self) {
         self.0.backlog().shut();
         self.0.wake.notify_one();
@@ -109,7 +110,7 @@ impl Finisher {
         let runtime = Handle::current();
         let state = Arc::new(FinisherState { server, log, backlog, runtime, wake: Notify::new(), done: Notify::new() });
         state.runtime.spawn(dispatch(Arc::clone(&state)));
-        Self(Arc::new(Owned(state)))
+        Self(Arc::new(TaskOwner(state)))
     }
 
     fn state(&self) -> &Arc<FinisherState> {
@@ -281,19 +282,19 @@ impl Finisher {
     /// do not change any more: of one that was committed before, the unsafe version in a document
     /// that was fetched after that moment is what it has committed, whether it has been finished
     /// since or not. `None`: that is not known here.
-    pub(crate) fn when_committed(&self, id: TxId, by: ByNow) -> Option<When> {
+    pub(crate) fn when_committed(&self, id: TxId, by: ByNow) -> Option<CommitTime> {
         self.state().backlog().when_committed(id, by)
     }
 
     /// Returns true if it is known here that it was committed, and not finished, at that moment.
     pub(crate) fn was_committed(&self, id: TxId, by: ByNow) -> bool {
-        self.when_committed(id, by) == Some(When::Before)
+        self.when_committed(id, by) == Some(CommitTime::Before)
     }
 }
 
 /// Time of a commit, relative to a moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum When {
+pub(crate) enum CommitTime {
     /// The transaction was committed before that moment, or at it.
     Before,
     /// The transaction was committed after that moment.
@@ -311,8 +312,8 @@ pub(crate) struct ByNow {
 
 impl ByNow {
     /// Returns whether the commit with this number was handed over before the moment, or since.
-    fn of(self, number: u64) -> When {
-        if number <= self.handed_over { When::Before } else { When::Since }
+    fn of(self, number: u64) -> CommitTime {
+        if number <= self.handed_over { CommitTime::Before } else { CommitTime::Since }
     }
 }
 
@@ -340,7 +341,7 @@ impl FinisherState {
         tokio::time::timeout(limit, wait).await.is_ok()
     }
 
-    fn next(&self) -> Next {
+    fn next(&self) -> NextStep {
         self.backlog().next(Instant::now())
     }
 

@@ -4,7 +4,7 @@ use std::{collections::HashMap, sync::Arc};
 
 use protocol::{TxId, TxStatus};
 
-use super::finisher::{ByNow, Finisher, When};
+use super::finisher::{ByNow, CommitTime, Finisher};
 use crate::{coordinator::log::txlog::TxLog, error::Result};
 
 /// A transaction that held a document when it was fetched.
@@ -44,9 +44,9 @@ impl Holders {
         let statuses = self.log.statuses(&unknown).await?;
         let asked = unknown.into_iter().zip(statuses);
         let asked = asked.map(|(id, status)| (id, Holder { status, had_committed: false }));
-        let known = known
-            .into_iter()
-            .map(|(id, when)| (id, Holder { status: TxStatus::Committed, had_committed: when == Some(When::Before) }));
+        let known = known.into_iter().map(|(id, when)| {
+            (id, Holder { status: TxStatus::Committed, had_committed: when == Some(CommitTime::Before) })
+        });
         Ok(known.chain(asked).collect())
     }
 }

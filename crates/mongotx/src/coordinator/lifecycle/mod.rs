@@ -19,7 +19,7 @@ use protocol::{Concern, Decided, TxId};
 use super::{
     Core,
     catalog::Catalog,
-    finishing::finisher::{Finisher, Held, Job},
+    finishing::finisher::{Finisher, HeldDocuments, Job},
     log::txlog::TxLog,
     server::Server,
     siblings::{Claims, KeptDocuments, Siblings},
@@ -142,7 +142,7 @@ impl Lifecycle {
     /// From now on others may take over what the transaction holds, unless it is to go.
     fn hand_over(&self, job: Job) {
         let claims = job.claims.clone();
-        let removes = |(ns, held): &(Namespace, Held)| held.removes.then(|| ns.clone());
+        let removes = |(ns, held): &(Namespace, HeldDocuments)| held.removes.then(|| ns.clone());
         let kept: HashSet<Namespace> = job.held.iter().filter_map(removes).collect();
         let id = job.id.id();
         self.finisher.hand_over(job);

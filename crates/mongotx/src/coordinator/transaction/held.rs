@@ -12,7 +12,7 @@ use sd2v::{shard, statement::OwnReadLock, stored::check_id};
 use super::Transaction;
 use crate::{
     coordinator::{
-        finishing::finisher::Held,
+        finishing::finisher::HeldDocuments,
         queries::read_lease::Written,
         request::{
             address::Address,
@@ -64,9 +64,9 @@ pub(super) struct HeldSet {
 
 impl HeldSet {
     /// The documents to finish, once the transaction is decided.
-    pub(super) fn into_held(self) -> Held {
+    pub(super) fn into_held(self) -> HeldDocuments {
         let unknown = self.unknown.then(Address::any_held);
-        Held {
+        HeldDocuments {
             own: self.own.len(),
             written: self.written.into_values().chain(unknown).collect(),
             read: self.read.into_values().collect(),

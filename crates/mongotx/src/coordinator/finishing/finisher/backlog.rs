@@ -25,7 +25,7 @@ use protocol::TxId;
 use tokio::time::Instant;
 
 use super::{
-    ByNow, Held, Job, When,
+    ByNow, CommitTime, HeldDocuments, Job,
     recently_finished::RecentlyFinished,
     work::{Part, Work},
 };
@@ -94,6 +94,7 @@ impl Batch {
     }
 }
 
+/// Documents of one collection that wait, and the flight there that is under way.
 #[derive(Default)]
 struct Lane {
     waiting: Option<Batch>,
@@ -101,7 +102,7 @@ struct Lane {
 }
 
 /// A transaction that was handed over, and is not done.
-struct Open {
+struct OpenTransaction {
     number: u64,
     work: Arc<Work>,
     namespaces: Vec<Namespace>,
@@ -118,7 +119,7 @@ pub(super) struct AwaitedWork {
 }
 
 /// The next step of the finisher's task.
-pub(super) enum Next {
+pub(super) enum NextStep {
     /// Flights that have to be sent now.
     Fly(Vec<Flight>),
     /// The server has refused these before.
@@ -140,7 +141,7 @@ pub(super) struct Backlog {
     is_looking: bool,
     lanes: HashMap<Namespace, Lane>,
     at_once: Vec<Flight>,
-    open: HashMap<TxId, Open>,
+    open: HashMap<TxId, OpenTransaction>,
     /// Number of committed transactions among these, by the collections where they are not known to
     /// be clean.
     committed: HashMap<Namespace, usize>,
@@ -164,7 +165,7 @@ pub(super) struct Backlog {
     closed: bool,
 }
 
-fn documents(held: &Held) -> usize {
+fn documents(held: &HeldDocuments) -> usize {
     held.written.len() + held.read.len()
 }
 
@@ -196,7 +197,7 @@ impl Backlog {
     /// A transaction is decided. True if there is something to do earlier than was thought.
     pub(super) fn add(&mut self, job: Job, now: Instant) -> bool {
         let Job { id, committed, held, claims } = job;
-        let held: Vec<(Namespace, Held)> = held.into_iter().filter(|(_, held)| documents(held) > 0).collect();
+        let held: Vec<(Namespace, HeldDocuments)> = held.into_iter().filter(|(_, held)| documents(held) > 0).collect();
         let urgent = !committed || held.iter().any(|(_, held)| !held.read.is_empty());
         let alone = held.is_empty() || held.iter().any(|(_, held)| documents(held) >= LARGE);
         let parts = if alone { 1 } else { held.len() };
@@ -207,7 +208,7 @@ impl Backlog {
         if committed {
             namespaces.iter().for_each(|ns| *self.committed.entry(ns.clone()).or_default() += 1);
         }
-        self.open.insert(id.id(), Open { number: self.numbers, work: Arc::clone(&work), namespaces, left });
+        self.open.insert(id.id(), OpenTransaction { number: self.numbers, work: Arc::clone(&work), namespaces, left });
         if alone {
             let large = held.iter().map(|(_, held)| documents(held)).sum();
             self.large += large;
@@ -250,7 +251,7 @@ impl Backlog {
         self.eager_until = Some(now + EAGER);
     }
 
-    fn put(&mut self, ns: Namespace, held: Held, work: Arc<Work>, urgent: bool, now: Instant) -> bool {
+    fn put(&mut self, ns: Namespace, held: HeldDocuments, work: Arc<Work>, urgent: bool, now: Instant) -> bool {
         let delay = self.delay(now);
         let lane = self.lanes.entry(ns.clone()).or_default();
         let is_first = lane.waiting.is_none();
@@ -271,7 +272,7 @@ impl Backlog {
         lane.flying.is_none() && (is_first || batch.due(delay) < was_due)
     }
 
-    pub(super) fn next(&mut self, now: Instant) -> Next {
+    pub(super) fn next(&mut self, now: Instant) -> NextStep {
         let (mut flights, delay) = (std::mem::take(&mut self.at_once), self.delay(now));
         let mut earliest: Option<Instant> = None;
         for (ns, lane) in self.lanes.iter_mut().filter(|(_, lane)| lane.flying.is_none()) {
@@ -287,15 +288,15 @@ impl Backlog {
         }
         self.flying += flights.len();
         if !flights.is_empty() {
-            return Next::Fly(flights);
+            return NextStep::Fly(flights);
         }
         if self.closed {
-            return if self.flying == 0 { Next::End } else { Next::Sleep(None) };
+            return if self.flying == 0 { NextStep::End } else { NextStep::Sleep(None) };
         }
         match self.again.filter(|_| !self.refused.is_empty()) {
-            Some((at, _)) if at <= now => Next::TryAgain(std::mem::take(&mut self.refused)),
-            Some((at, _)) => Next::Sleep(Some(earliest.map_or(at, |earliest| earliest.min(at)))),
-            None => Next::Sleep(earliest),
+            Some((at, _)) if at <= now => NextStep::TryAgain(std::mem::take(&mut self.refused)),
+            Some((at, _)) => NextStep::Sleep(Some(earliest.map_or(at, |earliest| earliest.min(at)))),
+            None => NextStep::Sleep(earliest),
         }
     }
 
@@ -488,7 +489,7 @@ impl Backlog {
     }
 
     /// Returns whether it was committed before or after the moment, if it was not finished by then.
-    pub(super) fn when_committed(&self, id: TxId, by: ByNow) -> Option<When> {
+    pub(super) fn when_committed(&self, id: TxId, by: ByNow) -> Option<CommitTime> {
         match self.open.get(&id) {
             Some(open) => open.work.committed.then(|| by.of(open.number)),
             None => self.recent.when_committed(id, by),

@@ -7,7 +7,7 @@ use futures_util::future;
 use protocol::Decided;
 use sd2v::statement;
 
-use super::{Held, work::Part};
+use super::{HeldDocuments, work::Part};
 use crate::{
     coordinator::{
         finishing::documents,
@@ -26,7 +26,7 @@ pub(crate) const IDS_PER_STATEMENT: usize = 1_000;
 pub(super) struct LeftDocuments<'a> {
     pub(super) id: Decided,
     pub(super) committed: bool,
-    pub(super) held: &'a [(Namespace, Held)],
+    pub(super) held: &'a [(Namespace, HeldDocuments)],
 }
 
 pub(super) fn left_documents(parts: &[Part]) -> Vec<LeftDocuments<'_>> {
@@ -37,11 +37,13 @@ pub(super) fn left_documents(parts: &[Part]) -> Vec<LeftDocuments<'_>> {
 }
 
 /// The same documents in groups of one, so that one that the server refuses holds up no other.
-pub(super) fn split(held: &[(Namespace, Held)]) -> Vec<Vec<(Namespace, Held)>> {
+pub(super) fn split(held: &[(Namespace, HeldDocuments)]) -> Vec<Vec<(Namespace, HeldDocuments)>> {
     let documents = held.iter().flat_map(|(ns, held)| {
-        let flags = Held { inserts: held.inserts, removes: held.removes, ..Held::default() };
-        let written = held.written.iter().map(move |at| (ns, Held { written: vec![at.clone()], ..flags.clone() }));
-        let read = held.read.iter().map(move |at| (ns, Held { read: vec![at.clone()], ..Held::default() }));
+        let flags = HeldDocuments { inserts: held.inserts, removes: held.removes, ..HeldDocuments::default() };
+        let written =
+            held.written.iter().map(move |at| (ns, HeldDocuments { written: vec![at.clone()], ..flags.clone() }));
+        let read =
+            held.read.iter().map(move |at| (ns, HeldDocuments { read: vec![at.clone()], ..HeldDocuments::default() }));
         written.chain(read)
     });
     documents.map(|(ns, held)| vec![(ns.clone(), held)]).collect()
@@ -49,15 +51,16 @@ pub(super) fn split(held: &[(Namespace, Held)]) -> Vec<Vec<(Namespace, Held)>> {
 
 /// All parts that are finished together, merged by collection.
 #[derive(Default)]
-struct Merged {
-    committed: Side,
-    rolled_back: Side,
+struct MergedParts {
+    committed: DecidedDocuments,
+    rolled_back: DecidedDocuments,
     readers: Vec<Decided>,
     read: Vec<Address>,
 }
 
+/// Write-locked documents of transactions with the same outcome.
 #[derive(Default)]
-struct Side {
+struct DecidedDocuments {
     writers: Vec<Decided>,
     at: Vec<Address>,
     deletes: bool,
@@ -78,10 +81,13 @@ pub(super) async fn finish_all(server: &Server, all: &[LeftDocuments<'_>]) -> Re
 async fn finish_large(server: &Server, LeftDocuments { id, committed, held }: &LeftDocuments<'_>) -> Result<usize> {
     let mut finished = 0;
     for (ns, held) in *held {
-        let flags = Held { inserts: held.inserts, removes: held.removes, ..Held::default() };
+        let flags = HeldDocuments { inserts: held.inserts, removes: held.removes, ..HeldDocuments::default() };
         let written = held.written.chunks(IDS_PER_STATEMENT);
-        let written = written.map(|some| Held { written: some.to_vec(), ..flags.clone() });
-        let read = held.read.chunks(IDS_PER_STATEMENT).map(|some| Held { read: some.to_vec(), ..Held::default() });
+        let written = written.map(|some| HeldDocuments { written: some.to_vec(), ..flags.clone() });
+        let read = held
+            .read
+            .chunks(IDS_PER_STATEMENT)
+            .map(|some| HeldDocuments { read: some.to_vec(), ..HeldDocuments::default() });
         for piece in written.chain(read) {
             let held = [(ns.clone(), piece)];
             finished +=
@@ -92,7 +98,7 @@ async fn finish_large(server: &Server, LeftDocuments { id, committed, held }: &L
 }
 
 async fn finish_together(server: &Server, all: &[LeftDocuments<'_>]) -> Result<usize> {
-    let mut merged: BTreeMap<&Namespace, Merged> = BTreeMap::new();
+    let mut merged: BTreeMap<&Namespace, MergedParts> = BTreeMap::new();
     for LeftDocuments { id, committed, held } in all {
         for (ns, held) in *held {
             let entry = merged.entry(ns).or_default();
@@ -114,8 +120,8 @@ async fn finish_together(server: &Server, all: &[LeftDocuments<'_>]) -> Result<u
     future::join_all(each).await.into_iter().sum()
 }
 
-async fn finish_collection(server: &Server, ns: &Namespace, merged: Merged) -> Result<usize> {
-    let Merged { mut committed, mut rolled_back, readers, read } = merged;
+async fn finish_collection(server: &Server, ns: &Namespace, merged: MergedParts) -> Result<usize> {
+    let MergedParts { mut committed, mut rolled_back, readers, read } = merged;
     let mut finished = 0;
     if !committed.at.is_empty() {
         server.at(Step::BeforeFinish).await;
@@ -133,7 +139,7 @@ async fn finish_collection(server: &Server, ns: &Namespace, merged: Merged) -> R
     Ok(finished)
 }
 
-async fn clean(server: &Server, ns: &Namespace, side: &mut Side, finishes: bool) -> Result<usize> {
+async fn clean(server: &Server, ns: &Namespace, side: &mut DecidedDocuments, finishes: bool) -> Result<usize> {
     name_once(&mut side.at);
     let mut cleaned = 0;
     for some in side.at.chunks(IDS_PER_STATEMENT) {

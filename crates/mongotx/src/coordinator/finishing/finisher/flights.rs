@@ -8,7 +8,7 @@ use tokio::{task::JoinHandle, time::Instant};
 
 use super::{
     FINISH_WAIT, FinisherState, MOMENT,
-    backlog::{Flight, Next},
+    backlog::{Flight, NextStep},
     commands::{LeftDocuments, finish_all, left_documents, split},
     work::Part,
 };
@@ -21,15 +21,15 @@ const PAUSES: Backoff = Backoff::new(Duration::from_millis(50), Duration::from_s
 pub(super) async fn dispatch(state: Arc<FinisherState>) {
     loop {
         match state.next() {
-            Next::Fly(flights) => {
+            NextStep::Fly(flights) => {
                 for flight in flights {
                     tokio::spawn(fly(Arc::clone(&state), flight));
                 }
             }
-            Next::TryAgain(parts) => drop(tokio::spawn(try_again(Arc::clone(&state), parts))),
-            Next::Sleep(None) => state.wake.notified().await,
-            Next::Sleep(Some(until)) => drop(tokio::time::timeout_at(until, state.wake.notified()).await),
-            Next::End => return,
+            NextStep::TryAgain(parts) => drop(tokio::spawn(try_again(Arc::clone(&state), parts))),
+            NextStep::Sleep(None) => state.wake.notified().await,
+            NextStep::Sleep(Some(until)) => drop(tokio::time::timeout_at(until, state.wake.notified()).await),
+            NextStep::End => return,
         }
     }
 }

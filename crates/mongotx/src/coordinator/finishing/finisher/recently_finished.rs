@@ -5,7 +5,7 @@ use std::collections::{HashMap, VecDeque};
 
 use protocol::TxId;
 
-use super::{ByNow, When};
+use super::{ByNow, CommitTime};
 
 /// Number of transactions remembered. A fetch that takes longer than finishing this many has to
 /// read the records.
@@ -48,7 +48,7 @@ impl RecentlyFinished {
     /// Returns whether it was committed before or after the moment, if it was not finished by then.
     /// A lock of one that was finished by then was written later, and does not say what it has
     /// committed: its server has been killed since, or a message was late.
-    pub(super) fn when_committed(&self, id: TxId, by: ByNow) -> Option<When> {
+    pub(super) fn when_committed(&self, id: TxId, by: ByNow) -> Option<CommitTime> {
         self.by_id.get(&id).filter(|one| by.finished < one.finished).map(|one| by.of(one.number))
     }
 }

@@ -9,7 +9,7 @@ use std::sync::{
 use bson::oid::ObjectId;
 use protocol::Decided;
 
-use super::Held;
+use super::HeldDocuments;
 use crate::{coordinator::siblings::Claims, options::Namespace};
 
 /// A decided transaction, while it is being finished.
@@ -59,9 +59,9 @@ impl Work {
     }
 
     /// Number of these documents that are locked, unless others have finished them.
-    fn locked(&self, held: &[(Namespace, Held)]) -> usize {
+    fn locked(&self, held: &[(Namespace, HeldDocuments)]) -> usize {
         let claims = self.claims.lock().unwrap_or_else(PoisonError::into_inner);
-        let of = |(ns, held): &(Namespace, Held)| match &*claims {
+        let of = |(ns, held): &(Namespace, HeldDocuments)| match &*claims {
             Some(claims) => {
                 let (claimed, left) = claims.count(ns);
                 held.own.saturating_sub(claimed) + left
@@ -117,7 +117,7 @@ impl Work {
 /// flight of their own.
 pub(super) struct Part {
     pub(super) work: Arc<Work>,
-    pub(super) held: Vec<(Namespace, Held)>,
+    pub(super) held: Vec<(Namespace, HeldDocuments)>,
 }
 
 impl Part {

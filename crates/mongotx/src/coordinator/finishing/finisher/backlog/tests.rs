@@ -20,7 +20,7 @@ fn job(seq: u64, held: &[(&str, usize)]) -> Job {
     let address = |n: usize| Address::bare(Bson::Int64(n as i64));
     let held = held.iter().map(|(coll, count)| {
         let written = (0..*count).map(address).collect();
-        (ns(coll), Held { written, ..Held::default() })
+        (ns(coll), HeldDocuments { written, ..HeldDocuments::default() })
     });
     Job { id: Decided::by_owner(id(seq)), committed: true, held: held.collect(), claims: None }
 }
@@ -28,7 +28,7 @@ fn job(seq: u64, held: &[(&str, usize)]) -> Job {
 /// The flights that are due at `now`.
 fn flights(backlog: &mut Backlog, now: Instant) -> Vec<Flight> {
     match backlog.next(now) {
-        Next::Fly(flights) => flights,
+        NextStep::Fly(flights) => flights,
         _ => Vec::new(),
     }
 }
@@ -60,7 +60,7 @@ fn land_in(backlog: &mut Backlog, flight: &Flight, process: Option<ObjectId>) {
 /// Time at which the next flight is due.
 fn due(backlog: &mut Backlog, now: Instant) -> Option<Instant> {
     match backlog.next(now) {
-        Next::Sleep(until) => until,
+        NextStep::Sleep(until) => until,
         _ => None,
     }
 }
@@ -278,10 +278,12 @@ fn what_was_refused_is_tried_again_after_pauses_that_grow() {
     backlog.keep(part, now);
     assert!(backlog.is_idle(), "no caller waits for it");
     let first = now + REFUSED_PAUSES.coming();
-    assert!(matches!(backlog.next(now), Next::Sleep(Some(until)) if until == first));
-    let Next::TryAgain(parts) = backlog.next(first) else { panic!("not tried again") };
+    assert!(matches!(backlog.next(now), NextStep::Sleep(Some(until)) if until == first));
+    let NextStep::TryAgain(parts) = backlog.next(first) else { panic!("not tried again") };
     backlog.keep_again(parts, first);
-    assert!(matches!(backlog.next(first), Next::Sleep(Some(until)) if until == first + 2 * REFUSED_PAUSES.coming()));
+    assert!(
+        matches!(backlog.next(first), NextStep::Sleep(Some(until)) if until == first + 2 * REFUSED_PAUSES.coming())
+    );
 }
 
 #[test]
@@ -291,9 +293,9 @@ fn nothing_waits_when_the_client_ends() {
     backlog.shut();
     let flown = flights(&mut backlog, now);
     assert_eq!(numbers(&flown), [[1]]);
-    assert!(matches!(backlog.next(now), Next::Sleep(None)));
+    assert!(matches!(backlog.next(now), NextStep::Sleep(None)));
     land(&mut backlog, &flown[0]);
-    assert!(matches!(backlog.next(now), Next::End));
+    assert!(matches!(backlog.next(now), NextStep::End));
 }
 
 #[test]
@@ -304,7 +306,7 @@ fn only_what_was_committed_before_is_known_to_be() {
     let known = backlog.by_now();
     backlog.add(job(3, &[("a", 1)]), now);
     let are_known = |backlog: &Backlog, by: ByNow| [1, 2, 3].map(|seq| backlog.when_committed(id(seq), by));
-    let expected = [Some(When::Before), None, Some(When::Since)];
+    let expected = [Some(CommitTime::Before), None, Some(CommitTime::Since)];
     assert_eq!(are_known(&backlog, known), expected);
     for flight in flights(&mut backlog, now) {
         land(&mut backlog, &flight);
