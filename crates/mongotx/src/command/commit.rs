@@ -11,7 +11,9 @@ use tracing::instrument::{Instrument, WithSubscriber};
 
 use super::{events::EventLog, isolation::validation::Validation};
 use crate::{
-    coordinator::{Core, queries::read_lease::Deciding, stamps::own_changes::Changing, transaction::Transaction},
+    coordinator::{
+        Core, queries::read_lease::DecisionInProgress, stamps::own_changes::Changing, transaction::Transaction,
+    },
     error::{Error, ErrorKind, Result},
 };
 
@@ -20,7 +22,7 @@ const VALIDATIONS: usize = 16;
 
 /// A decision that is under way, in the client's memory.
 struct Decision {
-    lease: Deciding,
+    lease: DecisionInProgress,
     own: Changing,
 }
 

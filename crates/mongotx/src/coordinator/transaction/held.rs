@@ -13,7 +13,7 @@ use super::Transaction;
 use crate::{
     coordinator::{
         finishing::finisher::HeldDocuments,
-        queries::read_lease::Written,
+        queries::read_lease::CollectionChanges,
         request::{
             address::Address,
             fields::Fields,
@@ -339,12 +339,12 @@ impl Transaction {
 
     /// Changes of the transaction in each collection that it may have written to, as decisions
     /// remember them.
-    pub(crate) fn written_collections(&self) -> Vec<Written> {
+    pub(crate) fn written_collections(&self) -> Vec<CollectionChanges> {
         let of = |(ns, held): (&Namespace, &HeldSet)| {
             let few = Some(&held.written).filter(|written| !held.unknown && written.len() <= MOST_REMEMBERED);
             let key = |at: &Address| OwnKey::of_simple(&at.id).filter(|key| key.count_bytes() <= LONGEST_REMEMBERED);
             let documents = few.and_then(|few| few.values().map(key).collect::<Option<_>>());
-            Written { ns: ns.clone(), fields: self.fields_changed(ns, held), documents }
+            CollectionChanges { ns: ns.clone(), fields: self.fields_changed(ns, held), documents }
         };
         self.held.iter().filter(|(_, held)| !held.written.is_empty()).map(of).collect()
     }

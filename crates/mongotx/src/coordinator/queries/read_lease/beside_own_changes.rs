@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use bson::oid::ObjectId;
 use protocol::TxId;
 
-use super::decisions::{Begun, FoundBy};
+use super::decisions::{BegunDecision, FoundBy};
 use crate::coordinator::request::{fields::Fields, id_span::IdSpan, own_key::OwnKey};
 
 /// The right to send one query of a collection without a probe, beside what transactions of this
@@ -22,7 +22,7 @@ pub(crate) struct PermitBeside {
     /// Fields on which it depends which documents the query finds.
     pub(super) found_by: FoundBy,
     /// The decisions that were under way in the collection.
-    pub(super) open: Vec<Begun>,
+    pub(super) open: Vec<BegunDecision>,
 }
 
 impl PermitBeside {
@@ -33,19 +33,19 @@ impl PermitBeside {
 }
 
 /// Decisions beside which a query was carried out.
-pub(crate) struct Meanwhile {
+pub(crate) struct ConcurrentDecisions {
     /// The query finds documents by their `_id`s alone.
     is_by_id: bool,
     /// Decisions that were under way when the query was permitted.
-    open: Vec<Begun>,
+    open: Vec<BegunDecision>,
     /// Decisions that have begun since.
-    later: Vec<Begun>,
+    later: Vec<BegunDecision>,
 }
 
-impl Meanwhile {
+impl ConcurrentDecisions {
     /// The decisions beside which the permitted query was carried out, where `later` have begun
     /// since. `None`: one of them makes a difference to which documents are found.
-    pub(super) fn of(permit: &PermitBeside, later: Vec<Begun>) -> Option<Self> {
+    pub(super) fn of(permit: &PermitBeside, later: Vec<BegunDecision>) -> Option<Self> {
         let is_disturbed = later.iter().any(|one| permit.found_by.is_disturbed_by(&one.fields));
         let is_by_id = permit.is_by_id();
         (!is_disturbed).then(|| Self { is_by_id, open: permit.open.clone(), later })
@@ -83,7 +83,7 @@ mod tests {
     use super::*;
     use crate::{
         coordinator::{
-            queries::read_lease::decisions::{Decisions, Written},
+            queries::read_lease::decisions::{CollectionChanges, Decisions},
             request::{query::Query, query_options::QueryOptions},
         },
         options::Namespace,
@@ -94,17 +94,17 @@ mod tests {
     }
 
     /// Decisions under way, each of a transaction that has changed these documents.
-    fn meanwhile(found_by: FoundBy, fields: &Fields, documents: &[&[i32]]) -> Option<Meanwhile> {
+    fn meanwhile(found_by: FoundBy, fields: &Fields, documents: &[&[i32]]) -> Option<ConcurrentDecisions> {
         let (ns, mut decisions) = (Namespace::new("db", "c"), Decisions::default());
         for (seq, ids) in (1..).zip(documents) {
             let ids: Arc<[OwnKey]> = ids.iter().copied().map(key).collect();
-            let written = Written { ns: ns.clone(), fields: fields.clone(), documents: Some(ids) };
+            let written = CollectionChanges { ns: ns.clone(), fields: fields.clone(), documents: Some(ids) };
             decisions.begin(TxId { client: ClientId([1; 12]), seq }, &[written], |_, _| true);
         }
         let begun = decisions.since(&ns, 0)?;
         let process = ObjectId::from_bytes([1; 12]);
         let permit = PermitBeside { lease: 1, process, decisions: 0, found_by, open: Vec::new() };
-        Meanwhile::of(&permit, begun)
+        ConcurrentDecisions::of(&permit, begun)
     }
 
     fn field(name: &str) -> Fields {

@@ -22,7 +22,7 @@ const MAX_REMEMBERED: usize = 16_384;
 
 /// Changes that a transaction has made in one collection.
 #[derive(Clone, Debug)]
-pub(crate) struct Written {
+pub(crate) struct CollectionChanges {
     pub(crate) ns: Namespace,
     /// Fields that it has changed; all of them if it has inserted or removed a document.
     pub(crate) fields: Fields,
@@ -51,7 +51,7 @@ impl FoundBy {
 
 /// A transaction that has begun to be decided, and its changes in one collection.
 #[derive(Clone, Debug)]
-pub(crate) struct Begun {
+pub(crate) struct BegunDecision {
     number: u64,
     pub(crate) id: TxId,
     pub(super) fields: Fields,
@@ -68,7 +68,7 @@ struct CollectionDecisions {
     /// Number of transactions that are being decided.
     open: usize,
     /// The last ones that have begun, without those at the front whose documents are clean.
-    recent: VecDeque<Begun>,
+    recent: VecDeque<BegunDecision>,
     /// Number of the last one that is remembered no more, or 0.
     dropped: u64,
     /// True if one is remembered no more that may have left something.
@@ -90,7 +90,12 @@ pub(super) struct Decisions {
 impl Decisions {
     /// Notes that a transaction begins to be decided. Returns its number. `is_left` says whether a
     /// transaction that was decided has left something in a collection.
-    pub(super) fn begin(&mut self, id: TxId, written: &[Written], is_left: impl Fn(&Namespace, TxId) -> bool) -> u64 {
+    pub(super) fn begin(
+        &mut self,
+        id: TxId,
+        written: &[CollectionChanges],
+        is_left: impl Fn(&Namespace, TxId) -> bool,
+    ) -> u64 {
         self.begun += 1;
         if self.remembered + written.len() > MAX_REMEMBERED {
             self.known.values_mut().for_each(CollectionDecisions::forget);
@@ -102,7 +107,7 @@ impl Decisions {
             self.forgotten = self.begun;
         }
         let (number, is_forgotten) = (self.begun, self.forgotten > 0);
-        for Written { ns, fields, documents } in written {
+        for CollectionChanges { ns, fields, documents } in written {
             let new = || CollectionDecisions { has_older: is_forgotten, ..CollectionDecisions::default() };
             let known = self.known.entry(ns.clone()).or_insert_with(new);
             known.last = number;
@@ -115,15 +120,15 @@ impl Decisions {
                 self.remembered -= 1;
             }
             let (fields, documents) = (fields.clone(), documents.clone());
-            known.recent.push_back(Begun { number, id, fields, documents, is_open: true });
+            known.recent.push_back(BegunDecision { number, id, fields, documents, is_open: true });
             self.remembered += 1;
         }
         number
     }
 
     /// Notes that the decision with this number is over.
-    pub(super) fn end(&mut self, number: u64, written: &[Written]) {
-        for Written { ns, .. } in written {
+    pub(super) fn end(&mut self, number: u64, written: &[CollectionChanges]) {
+        for CollectionChanges { ns, .. } in written {
             if let Some(known) = self.known.get_mut(ns) {
                 known.open = known.open.saturating_sub(1);
                 let mut latest = known.recent.iter_mut().rev();
@@ -171,24 +176,25 @@ impl Decisions {
         ns: &Namespace,
         found_by: &FoundBy,
         is_left: impl Fn(TxId) -> bool,
-    ) -> Option<Vec<Begun>> {
+    ) -> Option<Vec<BegunDecision>> {
         let known = self.known.get_mut(ns)?;
         while let Some(first) = known.recent.front().filter(|one| !one.is_open && !is_left(one.id)) {
             known.dropped = first.number;
             known.recent.pop_front();
             self.remembered -= 1;
         }
-        let is_disturbed = |one: &Begun| found_by.is_disturbed_by(&one.fields) && (one.is_open || is_left(one.id));
+        let is_disturbed =
+            |one: &BegunDecision| found_by.is_disturbed_by(&one.fields) && (one.is_open || is_left(one.id));
         if known.has_older || known.recent.iter().any(is_disturbed) {
             return None;
         }
-        let open: Vec<Begun> = known.recent.iter().filter(|one| one.is_open).cloned().collect();
+        let open: Vec<BegunDecision> = known.recent.iter().filter(|one| one.is_open).cloned().collect();
         (open.len() == known.open).then_some(open)
     }
 
     /// The decisions of this collection that have begun after the one with this number. `None`:
     /// some of them are not remembered.
-    pub(super) fn since(&self, ns: &Namespace, number: u64) -> Option<Vec<Begun>> {
+    pub(super) fn since(&self, ns: &Namespace, number: u64) -> Option<Vec<BegunDecision>> {
         let known = self.known.get(ns).filter(|known| known.dropped <= number && self.forgotten <= number)?;
         Some(known.recent.iter().filter(|one| one.number > number).cloned().collect())
     }
@@ -209,8 +215,8 @@ mod tests {
 
     use super::*;
 
-    fn written(ns: &Namespace) -> Written {
-        Written { ns: ns.clone(), fields: Fields::All, documents: None }
+    fn written(ns: &Namespace) -> CollectionChanges {
+        CollectionChanges { ns: ns.clone(), fields: Fields::All, documents: None }
     }
 
     fn id(seq: u64) -> TxId {
@@ -279,7 +285,7 @@ mod tests {
     fn what_is_left_or_being_decided_stands_beside_queries_of_other_fields() {
         let a = Namespace::new("db", "a");
         let field = |name: &str| Fields::Of(Arc::new([name.to_owned()].into()));
-        let of = |fields| [Written { ns: a.clone(), fields, documents: None }];
+        let of = |fields| [CollectionChanges { ns: a.clone(), fields, documents: None }];
         let open = |decisions: &mut Decisions, name: &str, left: &[u64]| {
             let open = decisions.beside(&a, &FoundBy::Fields(field(name)), |id| left.contains(&id.seq));
             open.map(|open| open.iter().map(|one| one.id.seq).collect::<Vec<_>>())
@@ -303,7 +309,7 @@ mod tests {
         let a = Namespace::new("db", "a");
         let mut decisions = Decisions::default();
         for n in 1..=REMEMBERED as u64 + 1 {
-            let none = [Written { ns: a.clone(), fields: Fields::none(), documents: None }];
+            let none = [CollectionChanges { ns: a.clone(), fields: Fields::none(), documents: None }];
             let number = decisions.begin(id(n), &none, |_, _| true);
             if n > 1 {
                 decisions.end(number, &none);

@@ -46,11 +46,11 @@ use bson::Document;
 use protocol::TxId;
 use tokio::runtime::Handle;
 
-use self::state::{Lease, May};
+use self::state::{Lease, ReadPermission};
 pub(crate) use self::{
-    beside_own_changes::{Meanwhile, PermitBeside},
-    decisions::{FoundBy, Written},
-    state::{Deciding, Permit, ReadLease},
+    beside_own_changes::{ConcurrentDecisions, PermitBeside},
+    decisions::{CollectionChanges, FoundBy},
+    state::{DecisionInProgress, Permit, ReadLease},
     stored::{Newcomer, outwait},
 };
 use super::pending::Pending;
@@ -96,7 +96,7 @@ impl Unprobed {
     }
 
     /// A decision of this client about a transaction that has written this is under way.
-    pub(crate) fn deciding(&self, id: TxId, written: Vec<Written>) -> Deciding {
+    pub(crate) fn deciding(&self, id: TxId, written: Vec<CollectionChanges>) -> DecisionInProgress {
         self.read_lease
             .deciding(id, written, |ns, id| self.finisher.is_left_in(ns, id) || self.finisher.has_refused(ns))
     }
@@ -129,7 +129,7 @@ impl Unprobed {
     pub(crate) async fn permit(&self, collections: &[&Namespace]) -> Option<Permit> {
         let process = self.server.nodes.process()?;
         for ns in collections {
-            if self.has_left(ns) || !self.is_settled(ns, self.read_lease.may(ns, process)).await {
+            if self.has_left(ns) || !self.is_settled(ns, self.read_lease.permission(ns, process)).await {
                 return None;
             }
         }
@@ -179,8 +179,8 @@ impl Unprobed {
         if let Some(by) = over.filter(|_| !self.finisher.has_committed(ns)) {
             self.read_lease.nothing_is_left(ns, by);
         }
-        let may = self.read_lease.may_beside(ns, process);
-        if !self.is_settled(ns, may).await {
+        let permission = self.read_lease.permission_beside(ns, process);
+        if !self.is_settled(ns, permission).await {
             return None;
         }
         let permit = self.read_lease.permit_beside(ns, process, found_by, |id| self.finisher.is_left_in(ns, id));
@@ -198,7 +198,7 @@ impl Unprobed {
         ns: &Namespace,
         shown: &[Option<OwnKey>],
         span: &IdSpan,
-    ) -> Option<Meanwhile> {
+    ) -> Option<ConcurrentDecisions> {
         let is_same_process = self.server.is_bound() && self.server.nodes.process() == Some(permit.process);
         let meanwhile = self.read_lease.begun_beside(permit, ns).filter(|_| is_same_process)?;
         meanwhile.have_written_to_one(shown, span).then_some(meanwhile)
@@ -217,11 +217,11 @@ impl Unprobed {
     }
 
     /// Step 3 of the read lease: settles the collection if need be. True: it is settled.
-    async fn is_settled(&self, ns: &Namespace, may: May<'_>) -> bool {
-        let settling = match may {
-            May::Ask => return true,
-            May::Not => return false,
-            May::Settle(settling) => settling,
+    async fn is_settled(&self, ns: &Namespace, permission: ReadPermission<'_>) -> bool {
+        let settling = match permission {
+            ReadPermission::Granted => return true,
+            ReadPermission::Refused => return false,
+            ReadPermission::AfterSettling(settling) => settling,
         };
         let is_settled = match self.pending.settle_now(ns, &Document::new(), &QueryOptions::default(), None).await {
             Ok(settled) => settled.unfinished.is_empty(),

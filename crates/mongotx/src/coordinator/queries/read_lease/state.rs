@@ -12,9 +12,9 @@ use protocol::TxId;
 use tokio::sync::Notify;
 
 use super::{
-    beside_own_changes::{Meanwhile, PermitBeside},
+    beside_own_changes::{ConcurrentDecisions, PermitBeside},
     collections::{Collections, Preparation, SettlingEnd},
-    decisions::{Decisions, FoundBy, Written},
+    decisions::{CollectionChanges, Decisions, FoundBy},
     demand::Demand,
 };
 use crate::{coordinator::stamps::moment::Moment, options::Namespace};
@@ -36,13 +36,13 @@ pub(crate) struct Permit {
 
 /// A transaction that is being decided. If it is dropped without an outcome, because its task was
 /// stopped for instance, its collections are probed from then on.
-pub(crate) struct Deciding {
+pub(crate) struct DecisionInProgress {
     lease: Arc<ReadLease>,
     number: u64,
-    written: Vec<Written>,
+    written: Vec<CollectionChanges>,
 }
 
-impl Deciding {
+impl DecisionInProgress {
     /// The transaction was handed to the finisher, or it is certain that it is not committed.
     pub(crate) fn over(self) {
         self.lease.state().decisions.end(self.number, &self.written);
@@ -85,15 +85,15 @@ pub(super) enum Lease {
 }
 
 /// Permission to read a collection without a probe.
-pub(super) enum May<'a> {
-    Not,
+pub(super) enum ReadPermission<'a> {
+    Refused,
     /// The collection has to be settled before.
-    Settle(Settling<'a>),
-    Ask,
+    AfterSettling(SettlingCollection<'a>),
+    Granted,
 }
 
 /// A collection that is being settled. Dropped before that has ended, it is not.
-pub(super) struct Settling<'a> {
+pub(super) struct SettlingCollection<'a> {
     lease: &'a ReadLease,
     ns: Namespace,
     number: u64,
@@ -101,14 +101,14 @@ pub(super) struct Settling<'a> {
     outcome: SettlingEnd,
 }
 
-impl Settling<'_> {
+impl SettlingCollection<'_> {
     /// Nothing decided is left in the collection, or something is.
     pub(super) fn ended(mut self, is_settled: bool) {
         self.outcome = if is_settled { SettlingEnd::Clean } else { SettlingEnd::NotClean };
     }
 }
 
-impl Drop for Settling<'_> {
+impl Drop for SettlingCollection<'_> {
     fn drop(&mut self) {
         let mut state = self.lease.state();
         state.collections.stop_settling(&self.ns);
@@ -129,11 +129,11 @@ impl ReadLease {
     pub(crate) fn deciding(
         self: &Arc<Self>,
         id: TxId,
-        written: Vec<Written>,
+        written: Vec<CollectionChanges>,
         is_left: impl Fn(&Namespace, TxId) -> bool,
-    ) -> Deciding {
+    ) -> DecisionInProgress {
         let number = self.state().decisions.begin(id, &written, is_left);
-        Deciding { lease: Arc::clone(self), number, written }
+        DecisionInProgress { lease: Arc::clone(self), number, written }
     }
 
     /// A query is about to be sent. Is the lease held, or else, as one more is probed, to be taken
@@ -153,22 +153,32 @@ impl ReadLease {
     }
 
     /// May this collection be asked without a probe, as far as the lease goes?
-    pub(super) fn may(&self, ns: &Namespace, process: ObjectId) -> May<'_> {
-        if self.state().is_out(ns, Instant::now()) { May::Not } else { self.may_beside(ns, process) }
+    pub(super) fn permission(&self, ns: &Namespace, process: ObjectId) -> ReadPermission<'_> {
+        if self.state().is_out(ns, Instant::now()) {
+            ReadPermission::Refused
+        } else {
+            self.permission_beside(ns, process)
+        }
     }
 
     /// As [`Self::may`], for a query beside what is being decided.
-    pub(super) fn may_beside(&self, ns: &Namespace, process: ObjectId) -> May<'_> {
+    pub(super) fn permission_beside(&self, ns: &Namespace, process: ObjectId) -> ReadPermission<'_> {
         let mut state = self.state();
         if !state.is_held() {
-            return May::Not;
+            return ReadPermission::Refused;
         }
         match state.collections.prepare(ns, process) {
-            Preparation::Nothing => May::Ask,
-            Preparation::Wait => May::Not,
+            Preparation::Nothing => ReadPermission::Granted,
+            Preparation::Wait => ReadPermission::Refused,
             Preparation::Settle => {
                 let (number, outcome) = (state.lease, SettlingEnd::GivenUp);
-                May::Settle(Settling { lease: self, ns: ns.clone(), number, process, outcome })
+                ReadPermission::AfterSettling(SettlingCollection {
+                    lease: self,
+                    ns: ns.clone(),
+                    number,
+                    process,
+                    outcome,
+                })
             }
         }
     }
@@ -203,8 +213,8 @@ impl ReadLease {
     pub(super) fn permit(&self, collections: &[&Namespace], process: ObjectId) -> Option<Permit> {
         let state = self.state();
         let is_settled = |ns: &&Namespace| state.collections.is_settled(ns, process) && !state.decisions.are_open(ns);
-        let may = state.is_held() && collections.iter().all(is_settled);
-        may.then(|| Permit { lease: state.lease, process, decisions: state.decisions.last(collections) })
+        let is_permitted = state.is_held() && collections.iter().all(is_settled);
+        is_permitted.then(|| Permit { lease: state.lease, process, decisions: state.decisions.last(collections) })
     }
 
     /// Returns true if the permit has been good all the time, now that the answer has come.
@@ -253,13 +263,13 @@ impl ReadLease {
     /// The decisions that were under way in the collection when the permit was given, and those
     /// that have begun since, if it has been good all the time, and none of them makes a difference
     /// to which documents are found.
-    pub(super) fn begun_beside(&self, permit: &PermitBeside, ns: &Namespace) -> Option<Meanwhile> {
+    pub(super) fn begun_beside(&self, permit: &PermitBeside, ns: &Namespace) -> Option<ConcurrentDecisions> {
         let state = self.state();
         if !state.is_held() || state.lease != permit.lease {
             return None;
         }
         let later = state.decisions.since(ns, permit.decisions)?;
-        Meanwhile::of(permit, later)
+        ConcurrentDecisions::of(permit, later)
     }
 
     /// Begins a lease that is not held yet, and answers its number. `None`: the client has been
@@ -391,8 +401,8 @@ mod tests {
         TxId { client: protocol::ClientId([1; 12]), seq }
     }
 
-    fn all() -> Written {
-        Written { ns: coll(), fields: Fields::All, documents: None }
+    fn all() -> CollectionChanges {
+        CollectionChanges { ns: coll(), fields: Fields::All, documents: None }
     }
 
     fn ago(time: Duration) -> Moment {
@@ -409,8 +419,10 @@ mod tests {
     }
 
     fn settle(lease: &ReadLease, n: u8) {
-        let May::Settle(settling) = lease.may(&coll(), process(n)) else { panic!("it is not to be settled") };
-        assert!(matches!(lease.may(&coll(), process(n)), May::Not), "somebody else does it");
+        let ReadPermission::AfterSettling(settling) = lease.permission(&coll(), process(n)) else {
+            panic!("it is not to be settled")
+        };
+        assert!(matches!(lease.permission(&coll(), process(n)), ReadPermission::Refused), "somebody else does it");
         settling.ended(true);
     }
 
@@ -456,7 +468,7 @@ mod tests {
     fn a_collection_is_settled_in_each_server_process() {
         let (lease, _) = held();
         let given = permit(&lease).unwrap();
-        assert!(matches!(lease.may(&coll(), process(1)), May::Ask));
+        assert!(matches!(lease.permission(&coll(), process(1)), ReadPermission::Granted));
         assert!(lease.permit(&[&coll()], process(2)).is_none());
         settle(&lease, 2);
         assert!(lease.permit(&[&coll()], process(2)).is_some() && permit(&lease).is_none());
@@ -466,10 +478,12 @@ mod tests {
     #[test]
     fn settling_that_is_given_up_is_not_tried_again_at_once() {
         let (lease, _) = held();
-        drop(lease.may(&coll(), process(2)));
-        assert!(matches!(lease.may(&coll(), process(2)), May::Not));
+        drop(lease.permission(&coll(), process(2)));
+        assert!(matches!(lease.permission(&coll(), process(2)), ReadPermission::Refused));
         let other = Namespace::new("db", "d");
-        let May::Settle(settling) = lease.may(&other, process(1)) else { panic!("it is not to be settled") };
+        let ReadPermission::AfterSettling(settling) = lease.permission(&other, process(1)) else {
+            panic!("it is not to be settled")
+        };
         lease.lose();
         let number = lease.begin().unwrap();
         lease.renew(number, Moment::now()).unwrap();
@@ -482,10 +496,10 @@ mod tests {
         let (lease, _) = held();
         let before = permit(&lease).unwrap();
         let deciding = lease.deciding(id(1), vec![all()], |_, _| true);
-        assert!(matches!(lease.may(&coll(), process(1)), May::Not) && permit(&lease).is_none());
+        assert!(matches!(lease.permission(&coll(), process(1)), ReadPermission::Refused) && permit(&lease).is_none());
         deciding.over();
         assert!(!lease.answers(before, &[&coll()]), "the answer may show a part of it");
-        assert!(matches!(lease.may(&coll(), process(1)), May::Not), "not again at once");
+        assert!(matches!(lease.permission(&coll(), process(1)), ReadPermission::Refused), "not again at once");
         assert!(!lease.may_be_asked(&coll()), "so that queries are sent which look at decisions");
         assert!(lease.permit_beside(&coll(), process(1), FoundBy::Id, |_| false).is_some());
         let (lease, _) = held();
