@@ -21,7 +21,7 @@ use sd2v::{projection, view};
 
 use super::{
     beside_own_changes,
-    probed::{Command, Marked, ask, command, unless_marked, who_has_pending},
+    probed::{Command, ProbedAnswer, ask, command, unless_marked, who_has_pending},
     unprobed,
     wide_probe::{is_for_everything_in_crowd, wants_all_writers, who_has_anything, wide_probe},
 };
@@ -57,9 +57,9 @@ pub(crate) async fn find(core: &Core, ns: &Namespace, query: &Query, me: Option<
         return Ok(Some(answer));
     }
     match find_shown(core, ns, query, me).await? {
-        Some(Marked::No(answer)) => return Ok(Some(*answer)),
-        Some(Marked::ByOthers) => return Ok(None),
-        Some(Marked::ByOwn(_)) | None => {}
+        Some(ProbedAnswer::Answered(answer)) => return Ok(Some(*answer)),
+        Some(ProbedAnswer::MarkedByOthers) => return Ok(None),
+        Some(ProbedAnswer::MarkedByOwn(_)) | None => {}
     }
     match find_command(core, ns, query, me).await? {
         Some(command) => ask(core, ns, command, me).await,
@@ -70,7 +70,7 @@ pub(crate) async fn find(core: &Core, ns: &Namespace, query: &Query, me: Option<
 /// The same by nothing but the `_id`, while something waits to be finished: what this client has
 /// committed is shown where it is. What is committed while the query is under way is shown by the
 /// next one. `None`: not a query for this way.
-async fn find_shown(core: &Core, ns: &Namespace, query: &Query, me: Option<TxId>) -> Result<Option<Marked>> {
+async fn find_shown(core: &Core, ns: &Namespace, query: &Query, me: Option<TxId>) -> Result<Option<ProbedAnswer>> {
     if !query.is_by_id_alone() || !core.finisher.has_left(ns) || !is_answered_by_aggregation(core, ns, query).await? {
         return Ok(None);
     }
@@ -85,9 +85,9 @@ async fn find_shown(core: &Core, ns: &Namespace, query: &Query, me: Option<TxId>
         let sees: Vec<TxId> = shown.into_iter().chain(me).collect();
         let Some(command) = after_probe(core, ns, query, me, answer).await? else { return Ok(None) };
         match unless_marked(core, ns, &command, &sees).await {
-            Ok(Marked::ByOwn(writers)) => met = Some(Marked::ByOwn(writers)),
+            Ok(ProbedAnswer::MarkedByOwn(writers)) => met = Some(ProbedAnswer::MarkedByOwn(writers)),
             Ok(answer) => return Ok(Some(answer)),
-            Err(refused) if refused.kind() == ErrorKind::Invalid => return Ok(Some(Marked::ByOthers)),
+            Err(refused) if refused.kind() == ErrorKind::Invalid => return Ok(Some(ProbedAnswer::MarkedByOthers)),
             Err(error) => return Err(error),
         }
     }

@@ -79,16 +79,16 @@ pub(crate) async fn ask(
 ) -> Result<Option<Documents>> {
     let (sees, command) = (me.as_slice(), command.into());
     let answer = match unless_marked(core, ns, &command, sees).await {
-        Ok(Marked::ByOwn(committed)) if core.finisher.has_left(ns) => {
+        Ok(ProbedAnswer::MarkedByOwn(committed)) if core.finisher.has_left(ns) => {
             match core.finisher.finish_for_query(ns, committed).await {
                 true => unless_decided(core, ns, &command, sees).await,
-                false => Ok(Marked::ByOthers),
+                false => Ok(ProbedAnswer::MarkedByOthers),
             }
         }
         answer => answer,
     };
     match answer {
-        Ok(Marked::No(answer)) => Ok(Some(*answer)),
+        Ok(ProbedAnswer::Answered(answer)) => Ok(Some(*answer)),
         Ok(_) => Ok(None),
         Err(refused) if refused.kind() == ErrorKind::Invalid => Ok(None),
         Err(error) => Err(error),
@@ -127,14 +127,20 @@ impl From<Document> for Command {
 
 /// Answer of a probed command: whether a decided transaction has something pending before the
 /// answer.
-pub(super) enum Marked {
-    No(Box<Documents>),
+pub(super) enum ProbedAnswer {
+    /// No decided transaction has: the answer.
+    Answered(Box<Documents>),
     /// These transactions, which this client has committed.
-    ByOwn(Vec<TxId>),
-    ByOthers,
+    MarkedByOwn(Vec<TxId>),
+    MarkedByOthers,
 }
 
-pub(super) async fn unless_marked(core: &Core, ns: &Namespace, command: &Command, sees: &[TxId]) -> Result<Marked> {
+pub(super) async fn unless_marked(
+    core: &Core,
+    ns: &Namespace,
+    command: &Command,
+    sees: &[TxId],
+) -> Result<ProbedAnswer> {
     if let Some((all, looks)) = &command.behind_all {
         let answer = match if_all_are_active(core, ns, all, sees).await {
             // A writer may be to blame that does not matter.
@@ -143,7 +149,7 @@ pub(super) async fn unless_marked(core: &Core, ns: &Namespace, command: &Command
         };
         looks.note(matches!(answer, Ok(Some(_))));
         if let Some(answer) = answer? {
-            return Ok(Marked::No(Box::new(answer)));
+            return Ok(ProbedAnswer::Answered(Box::new(answer)));
         }
     }
     unless_decided(core, ns, command, sees).await
@@ -154,12 +160,12 @@ pub(super) async fn unless_marked(core: &Core, ns: &Namespace, command: &Command
 async fn if_all_are_active(core: &Core, ns: &Namespace, command: &Command, sees: &[TxId]) -> Result<Option<Documents>> {
     let asked = match &command.apart {
         Some(apart) => ask_apart(core, ns, apart).await?,
-        None => Apart::NotSent,
+        None => SeparateAnswers::NotSent,
     };
     let asked = match asked {
-        Apart::NotSent => ask_piped(core, ns, command.piped.clone()).await?,
-        Apart::TooMany => None,
-        Apart::Answered(writers, answer) => Some((writers, *answer)),
+        SeparateAnswers::NotSent => ask_piped(core, ns, command.piped.clone()).await?,
+        SeparateAnswers::TooMany => None,
+        SeparateAnswers::Answered(writers, answer) => Some((writers, *answer)),
     };
     let Some((mut writers, mut answer)) = asked else { return Ok(None) };
     writers.retain(|writer| !sees.contains(writer));
@@ -170,22 +176,24 @@ async fn if_all_are_active(core: &Core, ns: &Namespace, command: &Command, sees:
     Ok(core.log.are_active(&writers).await?.then_some(answer))
 }
 
-async fn unless_decided(core: &Core, ns: &Namespace, command: &Command, sees: &[TxId]) -> Result<Marked> {
+async fn unless_decided(core: &Core, ns: &Namespace, command: &Command, sees: &[TxId]) -> Result<ProbedAnswer> {
     let asked = match &command.apart {
         Some(apart) => ask_apart(core, ns, apart).await?,
-        None => Apart::NotSent,
+        None => SeparateAnswers::NotSent,
     };
     let (writers, mut answer) = match asked {
-        Apart::Answered(writers, answer) => (writers, *answer),
+        SeparateAnswers::Answered(writers, answer) => (writers, *answer),
         // The documents may be those of a few writers.
-        Apart::TooMany | Apart::NotSent => match ask_piped(core, ns, command.piped.clone()).await? {
-            Some(asked) => asked,
-            None => return Ok(Marked::ByOthers),
-        },
+        SeparateAnswers::TooMany | SeparateAnswers::NotSent => {
+            match ask_piped(core, ns, command.piped.clone()).await? {
+                Some(asked) => asked,
+                None => return Ok(ProbedAnswer::MarkedByOthers),
+            }
+        }
     };
     let writers: Vec<TxId> = writers.into_iter().filter(|writer| !sees.contains(writer)).collect();
     if writers.is_empty() {
-        return Ok(Marked::No(Box::new(answer)));
+        return Ok(ProbedAnswer::Answered(Box::new(answer)));
     }
     // The first documents of the answer are there, the others come later still.
     answer.peek().await?;
@@ -196,9 +204,11 @@ async fn unless_decided(core: &Core, ns: &Namespace, command: &Command, sees: &[
     let is_over = |status| matches!(status, TxStatus::Committed | TxStatus::Finished);
     let is_own = |(writer, status): &(TxId, TxStatus)| is_over(*status) && core.log.owns(writer.client);
     Ok(match decided.is_empty() {
-        true => Marked::No(Box::new(answer)),
-        false if decided.iter().all(is_own) => Marked::ByOwn(decided.into_iter().map(|(writer, _)| writer).collect()),
-        false => Marked::ByOthers,
+        true => ProbedAnswer::Answered(Box::new(answer)),
+        false if decided.iter().all(is_own) => {
+            ProbedAnswer::MarkedByOwn(decided.into_iter().map(|(writer, _)| writer).collect())
+        }
+        false => ProbedAnswer::MarkedByOthers,
     })
 }
 
@@ -217,7 +227,7 @@ async fn ask_piped(core: &Core, ns: &Namespace, command: Document) -> Result<Opt
 }
 
 /// Answers of two commands in one write.
-enum Apart {
+enum SeparateAnswers {
     /// The writers of what is pending, and the answer behind it.
     Answered(Vec<TxId>, Box<Documents>),
     /// The first one lists more documents, or writers, than are looked into.
@@ -227,22 +237,22 @@ enum Apart {
 }
 
 /// Sends the probe and the answer as [`ask_piped`] does, by two commands.
-async fn ask_apart(core: &Core, ns: &Namespace, [probe, answer]: &[Document; 2]) -> Result<Apart> {
+async fn ask_apart(core: &Core, ns: &Namespace, [probe, answer]: &[Document; 2]) -> Result<SeparateAnswers> {
     let both = [(ns.db.as_str(), probe), (ns.db.as_str(), answer)];
-    let Some(answers) = core.server.cursors_together(&both).await? else { return Ok(Apart::NotSent) };
+    let Some(answers) = core.server.cursors_together(&both).await? else { return Ok(SeparateAnswers::NotSent) };
     let mut answers = answers.into_iter();
-    let (Some(probe), Some(answer)) = (answers.next(), answers.next()) else { return Ok(Apart::NotSent) };
+    let (Some(probe), Some(answer)) = (answers.next(), answers.next()) else { return Ok(SeparateAnswers::NotSent) };
     let (mut probe, mut writers, mut pending) = (probe?, Vec::new(), 0);
     while let Some(document) = probe.next().await? {
         pending += 1;
         match document::parse(&document)?.get(WRITER).and_then(tx_id_from_bson) {
             Some(writer) if pending <= MAX_WRITERS => writers.push(writer),
-            _ => return Ok(Apart::TooMany),
+            _ => return Ok(SeparateAnswers::TooMany),
         }
     }
     writers.sort_unstable();
     writers.dedup();
-    Ok(Apart::Answered(writers, Box::new(Documents::streaming(answer?))))
+    Ok(SeparateAnswers::Answered(writers, Box::new(Documents::streaming(answer?))))
 }
 
 fn is_mark(document: &RawDocument) -> bool {

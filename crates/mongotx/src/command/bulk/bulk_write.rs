@@ -8,7 +8,7 @@ use std::sync::Arc;
 use bson::Bson;
 
 use super::{
-    combined_writes::{CombinedWrites, MOST_COMBINED, Sending, send_together},
+    combined_writes::{CombineOptions, CombinedWrites, MOST_COMBINED, send_together},
     upserts::{self, Inserted, Presence},
 };
 use crate::{
@@ -85,7 +85,7 @@ async fn inside(
     operations: &[Operation],
     ordered: bool,
 ) -> Result<BulkWriteResult> {
-    let Written { result, refused } = write_all(core, tx, ns, operations, ordered).await?;
+    let BulkOutcome { result, refused } = write_all(core, tx, ns, operations, ordered).await?;
     let Some(first) = refused.first() else { return Ok(result) };
     let message =
         format!("{} of {} writes to {ns} refused; the first: {}", refused.len(), operations.len(), first.message);
@@ -100,7 +100,7 @@ async fn inside(
 }
 
 /// Results of the writes of a bulk.
-pub(super) struct Written {
+pub(super) struct BulkOutcome {
     /// Sum of the results of the writes that were carried out.
     pub(crate) result: BulkWriteResult,
     /// Errors of the writes that were refused, in their order: of the first one alone, if it has
@@ -118,34 +118,34 @@ pub(super) async fn write_all(
     ns: &Namespace,
     operations: &[Operation],
     ordered: bool,
-) -> Result<Written> {
+) -> Result<BulkOutcome> {
     let mut result = BulkWriteResult::default();
     let mut refused = Vec::new();
-    let mut course = Course::new();
-    while let Some(operation) = operations.get(course.index) {
-        if course.go_together(core, tx, ns, operations, &mut result).await? {
+    let mut progress = BulkProgress::new();
+    while let Some(operation) = operations.get(progress.index) {
+        if progress.go_together(core, tx, ns, operations, &mut result).await? {
             continue;
         }
         let before = result.matched_count - result.modified_count;
-        match one(core, tx, ns, operation, course.index, &mut result).await {
+        match one(core, tx, ns, operation, progress.index, &mut result).await {
             // The document had the new values already, as those of the next operations may.
-            Ok(()) if result.matched_count - result.modified_count > before => course.form = StatementForm::InTwo,
+            Ok(()) if result.matched_count - result.modified_count > before => progress.form = StatementForm::InTwo,
             Ok(()) => {}
             Err(error) if error.ends_transaction() => return Err(error),
             Err(error) => {
-                refused.push(WriteError::new(course.index, error));
+                refused.push(WriteError::new(progress.index, error));
                 if ordered {
                     break;
                 }
             }
         }
-        course.index += 1;
+        progress.index += 1;
     }
-    Ok(Written { result, refused })
+    Ok(BulkOutcome { result, refused })
 }
 
 /// Progress of a bulk, and what it has learned about sending its operations together.
-struct Course {
+struct BulkProgress {
     /// Place of the next operation.
     index: usize,
     /// Place from which on documents may be located by other keys than `_id`.
@@ -162,7 +162,7 @@ struct Course {
     there: Presence,
 }
 
-impl Course {
+impl BulkProgress {
     fn new() -> Self {
         let there = Presence::default();
         let (form, alone) = (StatementForm::Short, None);
@@ -192,7 +192,7 @@ impl Course {
         }
         let is_apart = self.form == StatementForm::Short && index < self.apart_until;
         let form = if is_apart { StatementForm::Apart } else { self.form };
-        let how = Sending { by_key: index >= self.keys_from, form };
+        let how = CombineOptions { by_key: index >= self.keys_from, form };
         let together = match send_together(core, tx, ns, rest, index, how, &self.there).await {
             Ok(together) => together,
             Err(error) if error.ends_transaction() => return Err(error),

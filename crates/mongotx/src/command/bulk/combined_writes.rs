@@ -50,8 +50,8 @@ fn statement_of(operation: &Operation, is_there: bool) -> Option<Statement<'_>> 
     }
 }
 
-/// Terms on which operations may be sent together.
-pub(super) struct Sending {
+/// Options of sending operations together.
+pub(super) struct CombineOptions {
     /// True if the `_id`s of documents that are named by other keys may be read before.
     pub(crate) by_key: bool,
     pub(super) form: StatementForm,
@@ -85,7 +85,7 @@ pub(super) async fn send_together(
     ns: &Namespace,
     operations: &[Operation],
     place: usize,
-    how: Sending,
+    how: CombineOptions,
     there: &Presence,
 ) -> Result<CombinedWrites> {
     if operations.len() < 2 || !core.catalog.shard_key(ns).await?.is_empty() || tx.has_read_locks(ns) {
@@ -102,11 +102,11 @@ pub(super) async fn send_together(
     // By an expression, strings would be compared as the collation says.
     let is_by_bytes = !core.catalog.look_up(ns).await?.has_collation;
     let as_read = |at: &Address| tx.reads.as_read(ns, &at.id).filter(|_| is_by_bytes)?.demanded();
-    let (at, writes): (Vec<Address>, Vec<Addressed<'_>>) = run.into_iter().unzip();
+    let (at, writes): (Vec<Address>, Vec<AddressedWrite<'_>>) = run.into_iter().unzip();
     let each = |(at, write)| {
         let action = match write {
-            Addressed::Insert(inserting) => BatchedAction::Insert(inserting),
-            Addressed::Change(Statement { filter, options, change }) => {
+            AddressedWrite::Insert(inserting) => BatchedAction::Insert(inserting),
+            AddressedWrite::Change(Statement { filter, options, change }) => {
                 let target = Target { ns, at, filter, options, chosen: false };
                 BatchedAction::Change(BatchedChange { target, change, as_read: as_read(at) })
             }
@@ -158,7 +158,7 @@ async fn leading_writes<'a>(
         }
         let Some(statement) = statement_of(operation, is_there == Some(true)) else { break };
         match named(core, tx, ns, &statement).await? {
-            Some(Named::Key(None)) if !by_key => break,
+            Some(NamedBy::Key(None)) if !by_key => break,
             Some(named) => run.push(Write::Change(named, statement)),
             None => break,
         }
@@ -173,45 +173,45 @@ async fn leading_writes<'a>(
 
 /// A write that may be sent together with others.
 enum Write<'a> {
-    Change(Named, Statement<'a>),
+    Change(NamedBy, Statement<'a>),
     /// The insert of the document with this `_id`.
     Insert(Bson, BatchedInsert),
 }
 
 impl Write<'_> {
     fn is_by_key(&self) -> bool {
-        matches!(self, Self::Change(Named::Key(_), _))
+        matches!(self, Self::Change(NamedBy::Key(_), _))
     }
 
     fn is_to_be_located(&self) -> bool {
-        matches!(self, Self::Change(Named::Key(None), _))
+        matches!(self, Self::Change(NamedBy::Key(None), _))
     }
 }
 
 /// The same, when it is known where the document is.
-enum Addressed<'a> {
+enum AddressedWrite<'a> {
     Change(Statement<'a>),
     Insert(BatchedInsert),
 }
 
 /// The way in which an update or removal names the one document that it can match.
-enum Named {
+enum NamedBy {
     Id(Bson),
     /// Named by a value for each field of a unique index, and perhaps for other fields. The `_id`
     /// is there if the transaction has read the document.
     Key(Option<Bson>),
 }
 
-async fn named(core: &Core, tx: &Transaction, ns: &Namespace, command: &Statement<'_>) -> Result<Option<Named>> {
+async fn named(core: &Core, tx: &Transaction, ns: &Namespace, command: &Statement<'_>) -> Result<Option<NamedBy>> {
     if let Some(id) = query::named_id(core, ns, command.filter, command.options).await? {
-        return Ok(Some(Named::Id(id)));
+        return Ok(Some(NamedBy::Id(id)));
     }
     // The transaction's own documents may have other keys than those that all clients see.
     if !is_values(command.filter) || tx.has_new_keys(ns) {
         return Ok(None);
     }
     let key = core.catalog.look_up(ns).await?.pinned_key(command.filter);
-    Ok(key.map(|key| Named::Key(tx.seen.get(ns, &key))))
+    Ok(key.map(|key| NamedBy::Key(tx.seen.get(ns, &key))))
 }
 
 /// Addresses of the documents of the leading writes, as long as the transaction has not written to
@@ -222,9 +222,9 @@ async fn addresses<'a>(
     tx: &Transaction,
     ns: &Namespace,
     run: Vec<Write<'a>>,
-) -> Vec<(Address, Addressed<'a>)> {
+) -> Vec<(Address, AddressedWrite<'a>)> {
     let unseen = run.iter().filter_map(|write| match write {
-        Write::Change(Named::Key(None), statement) => Some(statement.filter),
+        Write::Change(NamedBy::Key(None), statement) => Some(statement.filter),
         _ => None,
     });
     let mut found = match located(core, ns, unseen.collect()).await {
@@ -238,12 +238,14 @@ async fn addresses<'a>(
     let mut addresses = Vec::new();
     for write in run {
         let (id, addressed) = match write {
-            Write::Insert(id, inserting) => (Some(id), Addressed::Insert(inserting)),
-            Write::Change(Named::Id(id) | Named::Key(Some(id)), statement) => (Some(id), Addressed::Change(statement)),
-            Write::Change(Named::Key(None), statement) => {
+            Write::Insert(id, inserting) => (Some(id), AddressedWrite::Insert(inserting)),
+            Write::Change(NamedBy::Id(id) | NamedBy::Key(Some(id)), statement) => {
+                (Some(id), AddressedWrite::Change(statement))
+            }
+            Write::Change(NamedBy::Key(None), statement) => {
                 let place = found.iter().position(|document| has_all_values(document, statement.filter));
                 let id = place.and_then(|place| found.swap_remove(place).remove("_id"));
-                (id, Addressed::Change(statement))
+                (id, AddressedWrite::Change(statement))
             }
         };
         match id.filter(|id| tx.is_untouched(ns, id)) {

@@ -31,7 +31,7 @@ use sd2v::{
     update::{Update, given_fields, upserted_fields},
 };
 
-use super::bulk_write::{BulkWriteResult, Written, write_all};
+use super::bulk_write::{BulkOutcome, BulkWriteResult, write_all};
 use crate::{
     command::{
         access_paths::fetch_key::is_values,
@@ -202,7 +202,7 @@ async fn write_in_transaction(
     let tx = call.begin();
     let result = Box::pin(write_all(core, tx, ns, operations, ordered)).await;
     match Box::pin(call.end(result)).await {
-        Ok(Some(Written { result, refused })) => {
+        Ok(Some(BulkOutcome { result, refused })) => {
             let taken = refused.first().filter(|_| ordered).map_or(operations.len(), |first| first.index + 1);
             let not_done = refused.into_iter().map(|refused| (refused.index, Some(refused.error))).collect();
             FirstWrites { taken, result, not_done, failed: None }

@@ -128,9 +128,9 @@ impl Presence {
             found.iter().filter_map(|one| RawDocumentBuf::try_from(one).ok()).for_each(|one| spotter.saw(&one));
         }
         let ids: HashSet<OwnKey> = found.iter().filter_map(|one| one.get("_id").map(OwnKey::of)).collect();
-        let is_there = |filter: &Document, name: &Name| match name {
-            Name::Id(id) => ids.contains(id),
-            Name::Key(_) => found.iter().any(|one| has_all_values(one, filter)),
+        let is_there = |filter: &Document, name: &DocumentName| match name {
+            DocumentName::Id(id) => ids.contains(id),
+            DocumentName::Key(_) => found.iter().any(|one| has_all_values(one, filter)),
         };
         let by_place = named.into_iter().map(|(place, filter, name)| (place, is_there(filter, &name)));
         self.by_place.extend(by_place.collect::<Vec<_>>());
@@ -140,7 +140,7 @@ impl Presence {
 
 /// Name of the one document that an upsert can match: its `_id`, or a unique key.
 #[derive(Clone, PartialEq, Eq, Hash)]
-enum Name {
+enum DocumentName {
     Id(OwnKey),
     /// A key of a unique index.
     Key(Vec<(String, OwnKey)>),
@@ -153,29 +153,32 @@ async fn named_alone(
     ns: &Namespace,
     collection: &Collection,
     command: &UpdateCommand,
-) -> Result<Option<Name>> {
+) -> Result<Option<DocumentName>> {
     let is_plain = command.upsert && !command.multi && command.options.is_plain() && command.options.hint.is_none();
     let is_refused = command.check().is_err() || command.check_upsert().is_err();
     if !is_plain || is_refused || command.needs_selection() || command.array_filters.is_some() {
         return Ok(None);
     }
     if let Some(id) = query::named_id(core, ns, &command.filter, &command.options).await? {
-        return Ok(OwnKey::of_simple(&id).filter(|_| tx.is_untouched(ns, &id)).map(Name::Id));
+        return Ok(OwnKey::of_simple(&id).filter(|_| tx.is_untouched(ns, &id)).map(DocumentName::Id));
     }
     let key = collection.pinned_key(&command.filter).filter(|_| is_values(&command.filter));
     let simple = |(field, value): (String, Bson)| Some((field, OwnKey::of_simple(&value)?));
-    Ok(key.and_then(|key| key.into_iter().map(simple).collect::<Option<_>>()).map(Name::Key))
+    Ok(key.and_then(|key| key.into_iter().map(simple).collect::<Option<_>>()).map(DocumentName::Key))
 }
 
 /// The query for the documents with these names.
-fn find_of(ns: &Namespace, named: &[(usize, &Document, Name)]) -> Document {
-    let by_id = |(_, filter, name): &(usize, &Document, Name)| match name {
-        Name::Id(_) => pinned_ids(filter).and_then(|mut ids| ids.pop()),
-        Name::Key(_) => None,
+fn find_of(ns: &Namespace, named: &[(usize, &Document, DocumentName)]) -> Document {
+    let by_id = |(_, filter, name): &(usize, &Document, DocumentName)| match name {
+        DocumentName::Id(_) => pinned_ids(filter).and_then(|mut ids| ids.pop()),
+        DocumentName::Key(_) => None,
     };
     let ids: Vec<Bson> = named.iter().filter_map(by_id).collect();
-    let keys: Vec<&Document> =
-        named.iter().filter(|(_, _, name)| matches!(name, Name::Key(_))).map(|(_, filter, _)| *filter).collect();
+    let keys: Vec<&Document> = named
+        .iter()
+        .filter(|(_, _, name)| matches!(name, DocumentName::Key(_)))
+        .map(|(_, filter, _)| *filter)
+        .collect();
     let fields = keys.iter().flat_map(|filter| filter.keys().map(String::as_str)).chain(["_id"]);
     let shown: Document = fields.map(|field| (field.to_owned(), Bson::Int32(1))).collect();
     let ids = (!ids.is_empty()).then(|| doc! {"_id": {"$in": ids}});

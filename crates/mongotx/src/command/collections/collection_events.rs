@@ -6,7 +6,7 @@ use bson::Document;
 use futures_util::FutureExt;
 
 use crate::{
-    command::events::{EventLog, Recorded},
+    command::events::{EventLog, RecordedEvents},
     coordinator::{Core, stamps::attempts::Attempts},
     error::Result,
     options::{Isolation, TransactionOptions},
@@ -37,7 +37,7 @@ pub(crate) async fn with_events<T>(
     match change.await {
         Ok(done) => {
             core.commit(tx).await?;
-            Recorded::numbered(numbers).are_committed(core);
+            RecordedEvents::numbered(numbers).are_committed(core);
             Ok(done)
         }
         Err(error) => {

@@ -43,8 +43,8 @@ const EXISTS: i32 = 48;
 const OTHER_NAME: i32 = 85;
 
 /// Result of an attempt to freeze the collections.
-enum Frozen {
-    Yes,
+enum FreezeResult {
+    Frozen,
     /// The collection was not frozen, because a document was locked.
     Locked,
 }
@@ -96,8 +96,8 @@ impl Rename {
             let indexes = freeze(ObjectId::new());
             self.core.server.at(Step::BeforeFreeze).await;
             match self.freeze_all(&lockable, &indexes).await {
-                Ok(Frozen::Yes) => return self.rename_with_events(&indexes).await,
-                Ok(Frozen::Locked) => self.thaw(&lockable, &indexes).await,
+                Ok(FreezeResult::Frozen) => return self.rename_with_events(&indexes).await,
+                Ok(FreezeResult::Locked) => self.thaw(&lockable, &indexes).await,
                 Err(error) => {
                     self.thaw(&lockable, &indexes).await;
                     return Err(error);
@@ -147,7 +147,7 @@ impl Rename {
     }
 
     /// Step 2: freezes the collections.
-    async fn freeze_all(&self, lockable: &[Namespace], indexes: &[Document; 2]) -> Result<Frozen> {
+    async fn freeze_all(&self, lockable: &[Namespace], indexes: &[Document; 2]) -> Result<FreezeResult> {
         for ns in lockable {
             let mut create = doc! {"createIndexes": &ns.coll, "indexes": indexes.to_vec()};
             self.core.server.nodes.with_quorum(&mut create);
@@ -156,7 +156,7 @@ impl Rename {
                     return Err(self.missing());
                 }
                 Ok(_) => {}
-                Err(refused) if refused.is_frozen() => return Ok(Frozen::Locked),
+                Err(refused) if refused.is_frozen() => return Ok(FreezeResult::Locked),
                 Err(refused) if refused.code() == Some(OTHER_NAME) => {
                     let message = format!("{ns} is being renamed by another client: {refused}");
                     return Err(Error::new(ErrorKind::Conflict, message));
@@ -164,7 +164,7 @@ impl Rename {
                 Err(refused) => return Err(refused),
             }
         }
-        Ok(Frozen::Yes)
+        Ok(FreezeResult::Frozen)
     }
 
     /// Steps 3 and 4, with the events that watched collections leave.

@@ -58,7 +58,7 @@ use crate::{
 };
 
 /// Numbers that a transaction has taken of the sequence.
-struct Taken {
+struct TakenNumbers {
     era: ObjectId,
     first: i64,
     /// Later than that of every event with a smaller number.
@@ -67,7 +67,7 @@ struct Taken {
 
 /// The events that a transaction has recorded.
 #[derive(Default)]
-pub(crate) struct Recorded {
+pub(crate) struct RecordedEvents {
     /// The descriptions of its watched collections: a client that switches change streams on for
     /// one waits for those that go by an older description.
     _known: Vec<Arc<Collection>>,
@@ -89,12 +89,12 @@ impl<'c> EventLog<'c> {
     /// Steps 1 to 3. An error is certain: nothing is decided.
     ///
     /// No answer is waited for longer than [`crate::ClientOptions::commit_timeout`].
-    pub(crate) async fn record(&self, tx: &mut Transaction) -> Result<Recorded> {
-        let Some(me) = tx.id() else { return Ok(Recorded::default()) };
+    pub(crate) async fn record(&self, tx: &mut Transaction) -> Result<RecordedEvents> {
+        let Some(me) = tx.id() else { return Ok(RecordedEvents::default()) };
         scoped::with_longest_answer(self.core.options.commit_timeout, self.record_in_time(tx, me)).await
     }
 
-    async fn record_in_time(&self, tx: &mut Transaction, me: TxId) -> Result<Recorded> {
+    async fn record_in_time(&self, tx: &mut Transaction, me: TxId) -> Result<RecordedEvents> {
         let (mut known, mut watched) = (Vec::new(), HashMap::new());
         for ns in tx.collections_written().filter(|ns| **ns != self.core.events.ns) {
             let collection = self.core.catalog.look_up(ns).await?;
@@ -105,7 +105,7 @@ impl<'c> EventLog<'c> {
         }
         let events = if watched.is_empty() { Vec::new() } else { Box::pin(self.events_of(tx, me, &watched)).await? };
         let numbers = if events.is_empty() { None } else { Some(Box::pin(self.number(tx, events)).await?) };
-        Ok(Recorded { _known: known, numbers })
+        Ok(RecordedEvents { _known: known, numbers })
     }
 
     /// Step 1: the events of the documents that the transaction holds.
@@ -170,7 +170,7 @@ impl<'c> EventLog<'c> {
         count: i64,
         events: Vec<Document>,
     ) -> Result<RangeInclusive<i64>> {
-        let Taken { era, first, time } = self.take_numbers(tx, count).await?;
+        let TakenNumbers { era, first, time } = self.take_numbers(tx, count).await?;
         let last = first + count - 1;
         let now = DateTime::now();
         let documents = events.into_iter().zip(first..).map(|(event, number)| {
@@ -188,7 +188,7 @@ impl<'c> EventLog<'c> {
     }
 
     /// Step 2: takes numbers for the events.
-    async fn take_numbers(&self, tx: &mut Transaction, count: i64) -> Result<Taken> {
+    async fn take_numbers(&self, tx: &mut Transaction, count: i64) -> Result<TakenNumbers> {
         self.core.events.ensure_sequence().await?;
         let time = self.core.events.clock.now();
         let before = self.change_sequence(tx, doc! {"$inc": {"n": count}, "$set": {"time": time}}).await?;
@@ -196,12 +196,12 @@ impl<'c> EventLog<'c> {
         let first = before.get("n").map_or(0, as_i64) + 1;
         let latest = before.get_timestamp("time").unwrap_or(Timestamp { time: 0, increment: 0 });
         if latest < time {
-            return Ok(Taken { era, first, time });
+            return Ok(TakenNumbers { era, first, time });
         }
         // Another client's clock is ahead of this one's.
         let time = self.core.events.clock.after(latest);
         self.change_sequence(tx, doc! {"$set": {"time": time}}).await?;
-        Ok(Taken { era, first, time })
+        Ok(TakenNumbers { era, first, time })
     }
 
     /// Locks and changes the sequence. Returns what it was before. (Boxed: outside a transaction,
@@ -226,7 +226,7 @@ impl<'c> EventLog<'c> {
     }
 }
 
-impl Recorded {
+impl RecordedEvents {
     /// The events with these numbers, and no others.
     pub(super) fn numbered(numbers: RangeInclusive<i64>) -> Self {
         Self { numbers: Some(numbers), ..Self::default() }

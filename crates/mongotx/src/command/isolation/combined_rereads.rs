@@ -46,14 +46,14 @@ use crate::{
 const MOST_REREADS: usize = 64;
 
 /// One or several reads that are sent again by the same stages of a pipeline.
-pub(crate) enum Part<'a> {
+pub(crate) enum RereadPart<'a> {
     /// Documents of a collection, by their `_id`s.
     Points(&'a Namespace, Vec<&'a Point>),
     /// A read of any other kind.
     Entry(&'a Entry),
 }
 
-impl<'a> Part<'a> {
+impl<'a> RereadPart<'a> {
     fn ns(&self) -> &'a Namespace {
         match self {
             Self::Points(ns, _) => ns,
@@ -70,8 +70,8 @@ impl<'a> Part<'a> {
 }
 
 /// Result of reading together: the parts that are left.
-pub(crate) struct Left<'a> {
-    pub(crate) parts: Vec<Part<'a>>,
+pub(crate) struct RemainingParts<'a> {
+    pub(crate) parts: Vec<RereadPart<'a>>,
     /// A look that began when the answers were there; nothing was read behind it.
     pub(crate) look: Option<Arc<ChangeLook>>,
 }
@@ -134,12 +134,12 @@ impl<'c> CombinedRereads<'c> {
     pub(crate) async fn ask_together<'a>(
         &self,
         tx: &Transaction,
-        parts: Vec<Part<'a>>,
+        parts: Vec<RereadPart<'a>>,
         looks: bool,
         mut leading: Option<&mut Leading<'_>>,
-    ) -> Result<Left<'a>> {
+    ) -> Result<RemainingParts<'a>> {
         let (mut left, mut look) = (Vec::new(), None);
-        let mut by_database: BTreeMap<&str, Vec<(Part<'a>, PartForm)>> = BTreeMap::new();
+        let mut by_database: BTreeMap<&str, Vec<(RereadPart<'a>, PartForm)>> = BTreeMap::new();
         for part in parts {
             match self.asked(tx, &part).await? {
                 Some(asked) => by_database.entry(&part.ns().db).or_default().push((part, asked)),
@@ -150,7 +150,7 @@ impl<'c> CombinedRereads<'c> {
         let looks = looks && left.is_empty() && is_one;
         if leading.is_some() && !looks {
             left.extend(by_database.into_values().flatten().map(|(part, _)| part));
-            return Ok(Left { parts: left, look: None });
+            return Ok(RemainingParts { parts: left, look: None });
         }
         for (db, mut asked) in by_database {
             while !asked.is_empty() {
@@ -163,43 +163,43 @@ impl<'c> CombinedRereads<'c> {
         }
         // Parts that are read by themselves are read later than the look.
         let look = look.filter(|_| looks && left.is_empty());
-        Ok(Left { parts: left, look })
+        Ok(RemainingParts { parts: left, look })
     }
 
     async fn ask_some<'a>(
         &self,
         tx: &Transaction,
         db: &str,
-        asked: Vec<(Part<'a>, PartForm)>,
+        asked: Vec<(RereadPart<'a>, PartForm)>,
         looks: bool,
         leading: Option<&mut Leading<'_>>,
-    ) -> Left<'a> {
-        let (parts, asked): (Vec<Part<'a>>, Vec<PartForm>) = asked.into_iter().unzip();
+    ) -> RemainingParts<'a> {
+        let (parts, asked): (Vec<RereadPart<'a>>, Vec<PartForm>) = asked.into_iter().unzip();
         // One alone has a shorter way, behind which no look is sent, and which would ask what has
         // become of the transaction itself.
-        let meets_own = |part: &Part<'_>, asked: &PartForm| !asked.shows_locks() && tx.has_written(part.ns());
+        let meets_own = |part: &RereadPart<'_>, asked: &PartForm| !asked.shows_locks() && tx.has_written(part.ns());
         if parts.len() < 2 && !looks && !parts.iter().zip(&asked).any(|(part, asked)| meets_own(part, asked)) {
-            return Left { parts, look: None };
+            return RemainingParts { parts, look: None };
         }
         let (answers, look) = match self.answers(tx, db, &parts, asked, looks, leading).await {
             Ok(answers) => answers,
             Err(error) => {
                 // By itself each part has its own way to an answer, or to an error that names it.
                 tracing::debug!(%error, "what was read could not be asked together");
-                return Left { parts, look: None };
+                return RemainingParts { parts, look: None };
             }
         };
-        let undecided = |(part, answer): (Part<'a>, Answer)| answer.left_of(part);
-        Left { parts: parts.into_iter().zip(answers).filter_map(undecided).collect(), look }
+        let undecided = |(part, answer): (RereadPart<'a>, Answer)| answer.left_of(part);
+        RemainingParts { parts: parts.into_iter().zip(answers).filter_map(undecided).collect(), look }
     }
 
     /// Form of a part's read. `None`: it has to be read by itself.
-    async fn asked(&self, tx: &Transaction, part: &Part<'_>) -> Result<Option<PartForm>> {
+    async fn asked(&self, tx: &Transaction, part: &RereadPart<'_>) -> Result<Option<PartForm>> {
         if self.core.catalog.look_up(part.ns()).await?.has_collation {
             return Ok(None);
         }
-        let (Some(query), Part::Entry(entry)) = (part.query(), part) else {
-            let Part::Points(_, points) = part else { return Ok(None) };
+        let (Some(query), RereadPart::Entry(entry)) = (part.query(), part) else {
+            let RereadPart::Points(_, points) = part else { return Ok(None) };
             let ids: Vec<Bson> = points.iter().map(|point| point.id.clone()).collect();
             let answer = vec![doc! {"$match": {"_id": {"$in": ids}}}];
             return Ok(Some(PartForm { answer, ..PartForm::default() }));
@@ -236,7 +236,7 @@ impl<'c> CombinedRereads<'c> {
     async fn share_pending(
         &self,
         tx: &Transaction,
-        parts: &[Part<'_>],
+        parts: &[RereadPart<'_>],
         asked: &mut [PartForm],
     ) -> Result<HashMap<usize, Vec<usize>>> {
         let mut by_collection: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
@@ -277,7 +277,7 @@ impl<'c> CombinedRereads<'c> {
         &self,
         tx: &Transaction,
         db: &str,
-        parts: &[Part<'_>],
+        parts: &[RereadPart<'_>],
         mut asked: Vec<PartForm>,
         looks: bool,
         leading: Option<&mut Leading<'_>>,
@@ -321,13 +321,13 @@ impl<'c> CombinedRereads<'c> {
     async fn settle_held(
         &self,
         tx: &Transaction,
-        parts: &[Part<'_>],
+        parts: &[RereadPart<'_>],
         answers: &mut [Answer],
         by_now: ByNow,
     ) -> Result<bool> {
         let (mut open, mut asked) = (Vec::new(), HashSet::new());
         for (place, (part, answer)) in parts.iter().zip(&mut *answers).enumerate() {
-            let is_whole = answer.is_by_key || matches!(part, Part::Points(..));
+            let is_whole = answer.is_by_key || matches!(part, RereadPart::Points(..));
             for (holder, stored) in std::mem::take(&mut answer.held) {
                 let lock = lock_state(&document::locks(&stored)?)?;
                 let is_known = self.core.finisher.was_committed(holder, by_now);
@@ -345,7 +345,7 @@ impl<'c> CombinedRereads<'c> {
         let holders = self.core.holders.of(asked, by_now).await?;
         for (place, holder, was_known, stored, lock) in open {
             let (Some(part), Some(answer)) = (parts.get(place), answers.get_mut(place)) else { continue };
-            let is_whole = answer.is_by_key || matches!(part, Part::Points(..));
+            let is_whole = answer.is_by_key || matches!(part, RereadPart::Points(..));
             let status = holders.get(&holder).filter(|holder| !holder.is_news()).map(|holder| holder.status);
             let status = status.filter(|status| match status {
                 TxStatus::Active => true,
@@ -364,7 +364,7 @@ impl<'c> CombinedRereads<'c> {
 }
 
 /// The steps that read all parts, in their order.
-fn steps(parts: &[Part<'_>], asked: Vec<PartForm>) -> Vec<ReadStep> {
+fn steps(parts: &[RereadPart<'_>], asked: Vec<PartForm>) -> Vec<ReadStep> {
     let mut steps = Vec::new();
     for (place, (part, asked)) in parts.iter().zip(asked).enumerate() {
         let coll = &part.ns().coll;
@@ -387,10 +387,10 @@ fn both_versions(query: &Query) -> Option<Document> {
 
 impl Answer {
     /// A document of the answer, as it is stored.
-    fn add(&mut self, tx: &Transaction, part: &Part<'_>, stored: &RawDocument) -> Result<()> {
+    fn add(&mut self, tx: &Transaction, part: &RereadPart<'_>, stored: &RawDocument) -> Result<()> {
         let locks = document::locks(stored)?;
         let id = locks.get("_id").unwrap_or(&Bson::Null);
-        if let Part::Entry(entry) = part
+        if let RereadPart::Entry(entry) = part
             && entry.own > 0
             && tx.was_own(&entry.ns, id, entry.own)
         {
@@ -413,18 +413,18 @@ impl Answer {
     /// Takes a document that a transaction holds, if the read is answered the same whether or not
     /// the holder commits: then it is not in the way. (What the holder writes later, it writes
     /// after this.) False: the answers differ.
-    fn take_either(&mut self, part: &Part<'_>, stored: &RawDocument, lock: &LockState) -> Result<bool> {
+    fn take_either(&mut self, part: &RereadPart<'_>, stored: &RawDocument, lock: &LockState) -> Result<bool> {
         let Some(pending) = document::unsafe_version(stored).filter(|_| !lock.insert && !lock.remove) else {
             return Ok(false);
         };
         let safe = document::stripped(stored.to_owned())?;
         let is_same = match part {
-            Part::Points(..) => Digest::of([&*safe]) == Digest::of([&*pending]),
-            Part::Entry(Entry { read: Read::Find(query), .. }) if self.is_by_key => {
+            RereadPart::Points(..) => Digest::of([&*safe]) == Digest::of([&*pending]),
+            RereadPart::Entry(Entry { read: Read::Find(query), .. }) if self.is_by_key => {
                 let safe = fetch_key::answered(query, safe)?;
                 safe.is_some() && safe == fetch_key::answered(query, pending)?
             }
-            Part::Entry(_) => false,
+            RereadPart::Entry(_) => false,
         };
         if is_same {
             self.take(part, stored, Some(Version::Safe))?;
@@ -433,7 +433,7 @@ impl Answer {
     }
 
     /// Takes the version of a document that others see; `None`: that version is not known.
-    fn take(&mut self, part: &Part<'_>, stored: &RawDocument, visible: Option<Version>) -> Result<()> {
+    fn take(&mut self, part: &RereadPart<'_>, stored: &RawDocument, visible: Option<Version>) -> Result<()> {
         let shown = match visible {
             Some(Version::Absent) => return Ok(()),
             Some(Version::Safe) => Some(document::stripped(stored.to_owned())?),
@@ -441,32 +441,32 @@ impl Answer {
             None => None,
         };
         match (part, shown) {
-            (Part::Points(..), shown) => {
+            (RereadPart::Points(..), shown) => {
                 let id = stored.get("_id").ok().flatten().and_then(|id| Bson::try_from(id).ok()).unwrap_or(Bson::Null);
                 self.documents.insert(OwnKey::of(&id), shown.map(|shown| Digest::of([&*shown])));
             }
-            (Part::Entry(Entry { read: Read::Find(query), .. }), Some(shown)) if self.is_by_key => {
+            (RereadPart::Entry(Entry { read: Read::Find(query), .. }), Some(shown)) if self.is_by_key => {
                 match fetch_key::answered(query, shown)? {
                     Some(shown) => shown.iter().for_each(|shown| self.digest.add(shown)),
                     None => self.is_open = true,
                 }
             }
-            (Part::Entry(_), Some(shown)) => self.digest.add(&shown),
-            (Part::Entry(_), None) => self.is_open = true,
+            (RereadPart::Entry(_), Some(shown)) => self.digest.add(&shown),
+            (RereadPart::Entry(_), None) => self.is_open = true,
         }
         Ok(())
     }
 
     /// Rest of the part, for which this does not answer.
-    fn left_of<'a>(&self, part: Part<'a>) -> Option<Part<'a>> {
+    fn left_of<'a>(&self, part: RereadPart<'a>) -> Option<RereadPart<'a>> {
         match part {
-            Part::Points(ns, points) => {
+            RereadPart::Points(ns, points) => {
                 let nothing = Some(Digest::of([]));
                 let found = |point: &Point| *self.documents.get(&OwnKey::of(&point.id)).unwrap_or(&nothing);
                 let left: Vec<&Point> = points.into_iter().filter(|point| found(point) != Some(point.digest)).collect();
-                (!left.is_empty()).then_some(Part::Points(ns, left))
+                (!left.is_empty()).then_some(RereadPart::Points(ns, left))
             }
-            Part::Entry(entry) => (self.is_open || self.digest != entry.witness.digest()).then_some(part),
+            RereadPart::Entry(entry) => (self.is_open || self.digest != entry.witness.digest()).then_some(part),
         }
     }
 }

@@ -40,7 +40,7 @@ use protocol::{TxId, TxStatus, Version, lock::visible_version};
 use sd2v::{names::REMOVE, stored::whole_lock_state};
 
 use super::{
-    combined_rereads::{CombinedRereads, Part},
+    combined_rereads::{CombinedRereads, RereadPart},
     committed,
 };
 use crate::{
@@ -78,7 +78,7 @@ const FETCHES: usize = 64;
 /// unchanged.
 struct DividedReads<'a> {
     /// Reads that are sent again.
-    parts: Vec<Part<'a>>,
+    parts: Vec<RereadPart<'a>>,
     /// Change stamps of those reads.
     asked: Tags,
     /// Stamps and fields on which the reads rest that are taken for unchanged.
@@ -103,14 +103,14 @@ impl<'a> DividedReads<'a> {
             let may_be = baseline.is_some_and(|baseline| baseline.traces(ns));
             let mut is_asked = |key: &OwnKey| is_asked(may_be, Transaction::stamps_of_point(ns, key), Fields::All);
             let asked: Vec<&Point> = points.iter().filter(|(key, _)| is_asked(key)).map(|(_, point)| point).collect();
-            parts.extend(asked.chunks(MOST_POINTS).map(|some| Part::Points(ns, some.to_vec())));
+            parts.extend(asked.chunks(MOST_POINTS).map(|some| RereadPart::Points(ns, some.to_vec())));
         }
         let fields_of = |entry: &Entry| baseline.map_or(Fields::All, |baseline| baseline.fields_of(entry));
         let may_be = |entry: &Entry| baseline.is_some_and(|baseline| baseline.traces_all_of(entry));
         let entries = tx.reads.entries().iter();
         let asked =
             entries.filter(|entry| is_asked(may_be(entry), Transaction::stamps_of_entry(entry), fields_of(entry)));
-        parts.extend(asked.map(Part::Entry));
+        parts.extend(asked.map(RereadPart::Entry));
         Self { parts, asked: asked_stamps, unasked }
     }
 }
@@ -222,7 +222,7 @@ impl<'c> Validation<'c> {
 
     /// Step 2: reads all of this again: together what can be, the rest some commands at a time.
     /// Rivals that may not be passed by end it. `looks`: a look behind it is wanted.
-    async fn read_again(&self, tx: &Transaction, parts: Vec<Part<'_>>, looks: bool) -> Result<Reread> {
+    async fn read_again(&self, tx: &Transaction, parts: Vec<RereadPart<'_>>, looks: bool) -> Result<Reread> {
         let left = CombinedRereads::of(self.core).ask_together(tx, parts, looks, None).await?;
         let mut rivals = Rivals::new();
         for some in left.parts.chunks(AT_A_TIME) {
@@ -252,10 +252,10 @@ impl<'c> Validation<'c> {
         left.look.filter(|_| left.parts.is_empty()).map(|later| LookBehind { later, asked, unasked })
     }
 
-    async fn check_part(&self, tx: &Transaction, part: &Part<'_>) -> Result<Rivals> {
+    async fn check_part(&self, tx: &Transaction, part: &RereadPart<'_>) -> Result<Rivals> {
         match part {
-            Part::Points(ns, points) => self.check_points(tx, ns, points).await,
-            Part::Entry(entry) => self.check_entry(tx, entry).await,
+            RereadPart::Points(ns, points) => self.check_points(tx, ns, points).await,
+            RereadPart::Entry(entry) => self.check_entry(tx, entry).await,
         }
     }
 

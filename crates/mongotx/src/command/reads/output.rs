@@ -87,13 +87,13 @@ async fn merge_into(core: &Arc<Core>, ns: &Namespace, before: &AggregateCommand,
         let mut result = document::exact(&result?)?;
         let Some(Bson::Document(new)) = result.remove("new") else { continue };
         let variables = result.get_document("variables").cloned().unwrap_or_default();
-        One { core, target: &target, merge, new: insert::with_id(new).1, variables }.apply().await?;
+        ResultWrite { core, target: &target, merge, new: insert::with_id(new).1, variables }.apply().await?;
     }
     Ok(())
 }
 
-/// One result on its way.
-struct One<'a> {
+/// The write of one result of the pipeline into the target collection.
+struct ResultWrite<'a> {
     core: &'a Arc<Core>,
     target: &'a Namespace,
     merge: &'a Merge,
@@ -101,7 +101,7 @@ struct One<'a> {
     variables: Document,
 }
 
-impl One<'_> {
+impl ResultWrite<'_> {
     async fn apply(&self) -> Result<()> {
         match &self.merge.when_matched {
             WhenMatched::Fail => insert::one_directly(self.core, self.target, self.new.clone()).await.map(drop),

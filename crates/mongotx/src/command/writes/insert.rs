@@ -123,10 +123,10 @@ pub(crate) async fn one(core: &Core, tx: &mut Transaction, ns: &Namespace, docum
         let placed = place(core, tx, ns, &collection.uniques, &new, me).await;
         // The transaction held the `_id`, and its lock is gone: the `_id` was free, or a rival has
         // it now.
-        if owned && !matches!(placed, Ok(Put { before: PriorState::Removed, .. })) {
+        if owned && !matches!(placed, Ok(PendingInsert { before: PriorState::Removed, .. })) {
             core.standings.vouch_for_lock(tx).await?;
         }
-        let Put { before, is_compared } = match placed {
+        let PendingInsert { before, is_compared } = match placed {
             Ok(put) => put,
             Err(error) if error.is_pending_duplicate() => {
                 let uniques = &collection.uniques;
@@ -164,7 +164,7 @@ struct NewDocument<'a> {
 }
 
 /// A document that was stored as pending.
-struct Put {
+struct PendingInsert {
     before: PriorState,
     /// True if it is known that no other document has one of its keys, so that no read has to find
     /// out.
@@ -179,22 +179,22 @@ async fn place(
     uniques: &[Unique],
     new: &NewDocument<'_>,
     me: TxId,
-) -> Result<Put> {
+) -> Result<PendingInsert> {
     let placing = place_compared(core, tx, ns, uniques, slice::from_ref(new.stored), &[new.document], me).await?;
     let refused = match placing {
         Some(PlacedInserts { refused: None, are_compared, .. }) => {
-            return Ok(Put { before: PriorState::Absent, is_compared: are_compared });
+            return Ok(PendingInsert { before: PriorState::Absent, is_compared: are_compared });
         }
         Some(PlacedInserts { refused: Some(refused), .. }) if refused.is_duplicate_key() => refused,
         // Whatever else the server has against it, it says of an insert.
         _ => match send(core, tx, ns, vec![new.stored.clone()], true).await?.ok() {
-            Ok(_) => return Ok(Put { before: PriorState::Absent, is_compared: false }),
+            Ok(_) => return Ok(PendingInsert { before: PriorState::Absent, is_compared: false }),
             Err(refused) => refused,
         },
     };
     let is_id_taken = refused.is_duplicate_key() && !refused.is_pending_duplicate();
     match is_id_taken && revive(core, tx, ns, new.at, new.document, me).await? {
-        true => Ok(Put { before: PriorState::Removed, is_compared: false }),
+        true => Ok(PendingInsert { before: PriorState::Removed, is_compared: false }),
         false => Err(refused),
     }
 }
