@@ -74,8 +74,8 @@ fn taken<T: 'static, From: 'static>(value: &mut Option<From>) -> Option<T> {
 /// 22 (InvalidBSON), naming the field, for what a `Document` has no room for: text that is not
 /// UTF-8.
 pub(crate) fn parse(raw: &RawDocument) -> Result<Document> {
-    Document::try_from(raw).map_err(|error| match first_odd(raw, false) {
-        Some(odd) => refused(raw, &odd),
+    Document::try_from(raw).map_err(|error| match first_unfaithful(raw, false) {
+        Some(unfaithful) => refused(raw, &unfaithful),
         None => error.into(),
     })
 }
@@ -99,8 +99,8 @@ pub fn exact(raw: &RawDocument) -> Result<Document> {
     if document.to_vec()? == raw.as_bytes() {
         return Ok(document);
     }
-    Err(match first_odd(raw, true) {
-        Some(odd) => refused(raw, &odd),
+    Err(match first_unfaithful(raw, true) {
+        Some(unfaithful) => refused(raw, &unfaithful),
         None => Error::invalid(INVALID_BSON, "the document is written in another form than BSON has for it"),
     })
 }
@@ -109,24 +109,24 @@ pub fn exact(raw: &RawDocument) -> Result<Document> {
 /// embedded documents included. Also true for documents that hold what BSON's encoding allows to be
 /// written in several ways (a boolean that is 2).
 pub(crate) fn is_exact(raw: &RawDocument) -> bool {
-    first_odd(raw, true).is_none()
+    first_unfaithful(raw, true).is_none()
 }
 
-fn refused(raw: &RawDocument, odd: &Odd) -> Error {
+fn refused(raw: &RawDocument, unfaithful: &UnfaithfulField) -> Error {
     let id = match raw.get("_id") {
         Ok(Some(id)) => Bson::try_from(id).map(|id| format!(" of the document {{_id: {id}}}")).unwrap_or_default(),
         _ => String::new(),
     };
-    Error::invalid(INVALID_BSON, format!("the field {:?}{id} {}", odd.path, odd.why))
+    Error::invalid(INVALID_BSON, format!("the field {:?}{id} {}", unfaithful.path, unfaithful.why))
 }
 
 /// A field that does not survive the way through a `Document`.
-struct Odd {
+struct UnfaithfulField {
     path: String,
     why: String,
 }
 
-impl Odd {
+impl UnfaithfulField {
     fn at(path: impl Into<String>, why: impl Into<String>) -> Self {
         Self { path: path.into(), why: why.into() }
     }
@@ -138,39 +138,41 @@ impl Odd {
 }
 
 /// `strict`: what is changed without an error counts as well.
-fn first_odd(raw: &RawDocument, strict: bool) -> Option<Odd> {
+fn first_unfaithful(raw: &RawDocument, strict: bool) -> Option<UnfaithfulField> {
     let mut names = HashSet::new();
     for element in raw.iter_elements() {
         let element = match element {
             Ok(element) => element,
-            Err(error) => return Some(Odd::at("", format!("cannot be read: {error}"))),
+            Err(error) => return Some(UnfaithfulField::at("", format!("cannot be read: {error}"))),
         };
         let name = element.key().as_str();
         if strict && !names.insert(name) {
-            return Some(Odd::at(name, "is there twice"));
+            return Some(UnfaithfulField::at(name, "is there twice"));
         }
-        let odd = match element.value() {
-            Ok(RawBsonRef::Document(inner)) => first_odd(inner, strict),
-            Ok(RawBsonRef::Array(inner)) => odd_in_array(inner, strict),
-            Ok(RawBsonRef::JavaScriptCodeWithScope(code)) => first_odd(code.scope, strict),
+        let unfaithful = match element.value() {
+            Ok(RawBsonRef::Document(inner)) => first_unfaithful(inner, strict),
+            Ok(RawBsonRef::Array(inner)) => unfaithful_in_array(inner, strict),
+            Ok(RawBsonRef::JavaScriptCodeWithScope(code)) => first_unfaithful(code.scope, strict),
             Ok(_) => None,
-            Err(error) => Some(Odd::at("", format!("cannot be read: {error}"))),
+            Err(error) => Some(UnfaithfulField::at("", format!("cannot be read: {error}"))),
         };
-        if let Some(odd) = odd {
-            return Some(odd.within(name));
+        if let Some(unfaithful) = unfaithful {
+            return Some(unfaithful.within(name));
         }
     }
     None
 }
 
-fn odd_in_array(array: &bson::RawArray, strict: bool) -> Option<Odd> {
-    let Ok(places) = RawDocument::from_bytes(array.as_bytes()) else { return Some(Odd::at("", "is no array")) };
+fn unfaithful_in_array(array: &bson::RawArray, strict: bool) -> Option<UnfaithfulField> {
+    let Ok(places) = RawDocument::from_bytes(array.as_bytes()) else {
+        return Some(UnfaithfulField::at("", "is no array"));
+    };
     // An element that cannot be read is reported below.
     let mut elements = places.iter_elements().flatten().zip(0..);
     if strict && !elements.all(|(element, place)| is_place(element.key().as_str(), place)) {
-        return Some(Odd::at("", "is an array whose places are not numbered 0, 1, 2, …"));
+        return Some(UnfaithfulField::at("", "is an array whose places are not numbered 0, 1, 2, …"));
     }
-    first_odd(places, strict)
+    first_unfaithful(places, strict)
 }
 
 fn is_place(name: &str, place: usize) -> bool {

@@ -128,9 +128,9 @@ impl Watch {
 
 /// A wait that a [`Watch`] shows as long as this value lives.
 #[must_use]
-pub(crate) struct Shown(Option<Watch>);
+pub(crate) struct ShownWait(Option<Watch>);
 
-impl Drop for Shown {
+impl Drop for ShownWait {
     fn drop(&mut self) {
         if let Some(watch) = &self.0 {
             *watch.shown() = None;
@@ -139,10 +139,10 @@ impl Drop for Shown {
 }
 
 /// Shows that the task waits for `rival`.
-pub(crate) fn show(namespace: &Namespace, rival: TxId) -> Shown {
-    let Ok(watch) = WATCH.try_with(Clone::clone) else { return Shown(None) };
+pub(crate) fn show(namespace: &Namespace, rival: TxId) -> ShownWait {
+    let Ok(watch) = WATCH.try_with(Clone::clone) else { return ShownWait(None) };
     *watch.shown() = Some(Wait { rival, namespace: namespace.clone(), since: Instant::now() });
-    Shown(Some(watch))
+    ShownWait(Some(watch))
 }
 
 #[cfg(test)]

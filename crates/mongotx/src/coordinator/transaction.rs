@@ -26,7 +26,7 @@ use protocol::{Concern, TxId};
 
 use self::held::HeldSet;
 pub(crate) use self::{
-    ahead::{Ahead, Expected},
+    ahead::{ExpectedEvent, ValidationAhead},
     held::Hold,
 };
 use super::{
@@ -74,9 +74,9 @@ pub(crate) struct Transaction {
     /// True if the statement at hand replaces documents as a whole.
     replacing: bool,
     /// Validation ahead of the commit, behind the last write.
-    pub(crate) ahead: Option<Ahead>,
+    pub(crate) ahead: Option<ValidationAhead>,
     /// Event that is expected behind the last write.
-    pub(crate) expected: Option<Expected>,
+    pub(crate) expected: Option<ExpectedEvent>,
     /// The moment at which it began, for reads that nothing has changed since.
     pub(crate) begin_point: Option<BeginPoint>,
     /// True if its decision was sent: from then on only the log knows its outcome.

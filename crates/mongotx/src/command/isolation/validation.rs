@@ -58,7 +58,7 @@ use crate::{
             changes::ChangeLook,
             tag::{Tag, Tags},
         },
-        transaction::{Ahead, Transaction},
+        transaction::{Transaction, ValidationAhead},
         validating::unchanged::{Footprint, LookBehind, ReadBaseline},
     },
     document,
@@ -181,7 +181,7 @@ impl<'c> Validation<'c> {
     /// Returns true if the validation ahead has shown that all that the transaction has read was so
     /// at one moment, and if that moment is still behind everything that it has done.
     fn is_validated_ahead(&self, tx: &mut Transaction) -> bool {
-        let is_soon = |ahead: &Ahead| ahead.asked.elapsed() < LONGEST_AHEAD;
+        let is_soon = |ahead: &ValidationAhead| ahead.asked.elapsed() < LONGEST_AHEAD;
         let ahead = tx.ahead.take().filter(|ahead| ahead.reads == tx.reads.changes() && is_soon(ahead));
         ahead.is_some() && self.core.server.is_bound()
     }

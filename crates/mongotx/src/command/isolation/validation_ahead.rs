@@ -17,7 +17,7 @@ use crate::{
         request::fields::Fields,
         server::WriteAnswer,
         stamps::tag::Tags,
-        transaction::{Ahead, Expected, Transaction},
+        transaction::{ExpectedEvent, Transaction, ValidationAhead},
         validating::{looks::FirstLook, unchanged::LookBehind},
     },
     error::Result,
@@ -83,7 +83,7 @@ fn look_ahead(core: &Core, tx: &mut Transaction, ns: &Namespace) -> Option<LookA
     }
     let guess = core.forecast.after(ns, tx.reads.count(), tx.count_held());
     let is_expected = guess.is_commit();
-    tx.expected = Some(Expected { guess, reads: tx.reads.changes() });
+    tx.expected = Some(ExpectedEvent { guess, reads: tx.reads.changes() });
     if !is_expected || tx.reads_one_moment() || tx.reads.documents() > MOST_DOCUMENTS {
         return None;
     }
@@ -97,10 +97,10 @@ impl LookAhead {
     /// The later look was sent behind the reads, which were sent at `asked` and answered as before.
     /// The first look, and the stamps that this client has acknowledged since, are of the time
     /// before: a decision between reads and look would be hidden by later ones.
-    fn conclude(&self, tx: &Transaction, behind: &LookBehind, asked: Instant) -> Option<Ahead> {
+    fn conclude(&self, tx: &Transaction, behind: &LookBehind, asked: Instant) -> Option<ValidationAhead> {
         let mut changed = self.first.changed_at(&behind.later, &self.stamps)?;
         // Collections that were not read again have been the same all the time.
         changed.retain(|tag| behind.asked.contains(tag));
-        tx.is_of_one_moment(&changed).then(|| Ahead { asked, reads: tx.reads.changes() })
+        tx.is_of_one_moment(&changed).then(|| ValidationAhead { asked, reads: tx.reads.changes() })
     }
 }

@@ -11,7 +11,7 @@ use crate::{
     coordinator::server::Server,
     error::{Conflict, Error, Result},
     options::Namespace,
-    waiting::{self, Shown},
+    waiting::{self, ShownWait},
 };
 
 /// Pauses before a rival is looked at again.
@@ -24,7 +24,7 @@ pub(crate) struct LockWait {
     backoff: Backoff,
     has_met_rival: bool,
     /// The rival that was waited for last, shown to observers as long as this one waits.
-    shown: Option<(TxId, Shown)>,
+    shown: Option<(TxId, ShownWait)>,
 }
 
 impl LockWait {

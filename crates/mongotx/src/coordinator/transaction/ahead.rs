@@ -4,11 +4,11 @@
 use std::time::Instant;
 
 use super::Transaction;
-use crate::coordinator::transaction::forecast::Guess;
+use crate::coordinator::transaction::forecast::InsertForecast;
 
 /// All that the transaction has read was so at one moment, behind its last lock.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Ahead {
+pub(crate) struct ValidationAhead {
     /// Time at which the reads were sent.
     pub(crate) asked: Instant,
     /// Number of changes of the read set by then.
@@ -16,8 +16,8 @@ pub(crate) struct Ahead {
 }
 
 /// Event that is expected behind an insert.
-pub(crate) struct Expected {
-    pub(crate) guess: Guess,
+pub(crate) struct ExpectedEvent {
+    pub(crate) guess: InsertForecast,
     /// Number of changes of the read set by then.
     pub(crate) reads: u64,
 }
@@ -31,7 +31,7 @@ impl Transaction {
 
     /// Notes what comes behind the last write: the commit, or something else.
     pub(crate) fn note_next(&mut self, is_commit: bool) {
-        if let Some(Expected { guess, reads }) = self.expected.take() {
+        if let Some(ExpectedEvent { guess, reads }) = self.expected.take() {
             guess.note(is_commit && reads == self.reads.changes());
         }
     }

@@ -32,21 +32,21 @@ impl Default for Forecast {
 impl Forecast {
     /// The forecast for an insert into `ns` by a transaction that has made `reads` reads, and holds
     /// `held` documents.
-    pub(crate) fn after(self: &Arc<Self>, ns: &Namespace, reads: usize, held: usize) -> Guess {
+    pub(crate) fn after(self: &Arc<Self>, ns: &Namespace, reads: usize, held: usize) -> InsertForecast {
         // The same in every process, so that a run can be repeated.
         let mut hasher = DefaultHasher::new();
         (&ns.db, &ns.coll, reads, held).hash(&mut hasher);
-        Guess { forecast: Arc::clone(self), place: hasher.finish() as usize % PLACES }
+        InsertForecast { forecast: Arc::clone(self), place: hasher.finish() as usize % PLACES }
     }
 }
 
 /// The forecast for one insert.
-pub(crate) struct Guess {
+pub(crate) struct InsertForecast {
     forecast: Arc<Forecast>,
     place: usize,
 }
 
-impl Guess {
+impl InsertForecast {
     fn place(&self) -> &AtomicU8 {
         &self.forecast.0[self.place]
     }

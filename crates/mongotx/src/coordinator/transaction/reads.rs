@@ -18,14 +18,14 @@ use crate::{
 
 /// Selection of a transaction's reads.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Wanted {
+enum ReadSelection {
     All,
     /// Reads of documents that the transaction does not hold.
-    Loose,
+    Disturbable,
 }
 
 /// A read that others can disturb, and by what.
-struct Loose {
+struct DisturbableRead {
     /// True if it is a read of one document, or none.
     is_one: bool,
     stamps: Vec<Tag>,
@@ -33,15 +33,16 @@ struct Loose {
 
 impl Transaction {
     /// The reads of documents that the transaction does not hold, or all reads.
-    fn reads_that(&self, are: Wanted) -> impl Iterator<Item = Loose> {
-        let all = are == Wanted::All;
+    fn reads_that(&self, are: ReadSelection) -> impl Iterator<Item = DisturbableRead> {
+        let all = are == ReadSelection::All;
         let points = self.reads.points().flat_map(move |(ns, points)| {
             let wanted = points.iter().filter(move |(_, point)| all || !self.is_own(ns, &point.id));
-            wanted.map(move |(key, _)| Loose { is_one: true, stamps: Self::stamps_of_point(ns, key) })
+            wanted.map(move |(key, _)| DisturbableRead { is_one: true, stamps: Self::stamps_of_point(ns, key) })
         });
         let wanted = move |entry: &&Entry| all || !self.holds_all_of(entry);
         let entries = self.reads.entries().iter().filter(wanted);
-        let entries = entries.map(|entry| Loose { is_one: entry.is_of_one(), stamps: Self::stamps_of_entry(entry) });
+        let entries =
+            entries.map(|entry| DisturbableRead { is_one: entry.is_of_one(), stamps: Self::stamps_of_entry(entry) });
         points.chain(entries)
     }
 
@@ -53,8 +54,8 @@ impl Transaction {
         documents.is_some_and(|all| !all.is_empty() && all.iter().all(|key| self.has_made_own(&entry.ns, key)))
     }
 
-    fn loose_reads(&self) -> impl Iterator<Item = Loose> {
-        self.reads_that(Wanted::Loose)
+    fn disturbable_reads(&self) -> impl Iterator<Item = DisturbableRead> {
+        self.reads_that(ReadSelection::Disturbable)
     }
 
     /// The change stamps of this document.
@@ -70,18 +71,18 @@ impl Transaction {
 
     /// The change stamps of everything that it has read.
     pub(crate) fn stamps_of_all_reads(&self) -> Tags {
-        self.reads_that(Wanted::All).flat_map(|read| read.stamps).collect()
+        self.reads_that(ReadSelection::All).flat_map(|read| read.stamps).collect()
     }
 
     /// The change stamps of what it has read and does not hold.
     pub(crate) fn stamps_of_reads(&self) -> Tags {
-        self.loose_reads().flat_map(|read| read.stamps).collect()
+        self.disturbable_reads().flat_map(|read| read.stamps).collect()
     }
 
     /// Returns true if everything that is left to validate is of one moment by itself: what the
     /// transaction holds, and at most one document beside it.
     pub(crate) fn reads_one_moment(&self) -> bool {
-        are_one(self.loose_reads())
+        are_one(self.disturbable_reads())
     }
 
     /// Returns true if what it has read was of one moment, if of its change stamps only these have
@@ -89,7 +90,7 @@ impl Transaction {
     /// which it was read again. At serializable only if nothing else was read: rivals of the rest
     /// were looked for before that moment.
     pub(crate) fn is_of_one_moment(&self, changed: &Tags) -> bool {
-        let disturbed = || self.loose_reads().filter(|read| read.stamps.iter().any(|tag| changed.contains(tag)));
+        let disturbed = || self.disturbable_reads().filter(|read| read.stamps.iter().any(|tag| changed.contains(tag)));
         match self.is_serializable() {
             true => disturbed().next().is_none() || self.reads_one_moment(),
             false => are_one(disturbed()),
@@ -102,6 +103,6 @@ impl Transaction {
     }
 }
 
-fn are_one(mut reads: impl Iterator<Item = Loose>) -> bool {
+fn are_one(mut reads: impl Iterator<Item = DisturbableRead>) -> bool {
     reads.next().is_none_or(|read| read.is_one) && reads.next().is_none()
 }
