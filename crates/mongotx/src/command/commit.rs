@@ -12,7 +12,7 @@ use tracing::instrument::{Instrument, WithSubscriber};
 use super::{events::EventLog, isolation::validation::Validation};
 use crate::{
     coordinator::{
-        Core, queries::read_lease::DecisionInProgress, stamps::own_changes::Changing, transaction::Transaction,
+        Core, queries::read_lease::DecisionInProgress, stamps::own_changes::ChangeInProgress, transaction::Transaction,
     },
     error::{Error, ErrorKind, Result},
 };
@@ -23,7 +23,7 @@ const VALIDATIONS: usize = 16;
 /// A decision that is under way, in the client's memory.
 struct Decision {
     lease: DecisionInProgress,
-    own: Changing,
+    own: ChangeInProgress,
 }
 
 impl Decision {

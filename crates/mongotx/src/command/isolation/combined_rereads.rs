@@ -33,7 +33,7 @@ use crate::{
         finishing::finisher::ByNow,
         read_set::{Entry, Point, Read, witness::Digest},
         request::{own_key::OwnKey, query::Query},
-        server::live::Leading,
+        server::live::LeadingWrite,
         stamps::changes::ChangeLook,
         transaction::Transaction,
     },
@@ -136,7 +136,7 @@ impl<'c> CombinedRereads<'c> {
         tx: &Transaction,
         parts: Vec<RereadPart<'a>>,
         looks: bool,
-        mut leading: Option<&mut Leading<'_>>,
+        mut leading: Option<&mut LeadingWrite<'_>>,
     ) -> Result<RemainingParts<'a>> {
         let (mut left, mut look) = (Vec::new(), None);
         let mut by_database: BTreeMap<&str, Vec<(RereadPart<'a>, PartForm)>> = BTreeMap::new();
@@ -172,7 +172,7 @@ impl<'c> CombinedRereads<'c> {
         db: &str,
         asked: Vec<(RereadPart<'a>, PartForm)>,
         looks: bool,
-        leading: Option<&mut Leading<'_>>,
+        leading: Option<&mut LeadingWrite<'_>>,
     ) -> RemainingParts<'a> {
         let (parts, asked): (Vec<RereadPart<'a>>, Vec<PartForm>) = asked.into_iter().unzip();
         // One alone has a shorter way, behind which no look is sent, and which would ask what has
@@ -280,7 +280,7 @@ impl<'c> CombinedRereads<'c> {
         parts: &[RereadPart<'_>],
         mut asked: Vec<PartForm>,
         looks: bool,
-        leading: Option<&mut Leading<'_>>,
+        leading: Option<&mut LeadingWrite<'_>>,
     ) -> Result<(Vec<Answer>, Option<Arc<ChangeLook>>)> {
         let shared = self.share_pending(tx, parts, &mut asked).await?;
         let empty = |asked: &PartForm| Answer {

@@ -53,7 +53,7 @@ use crate::{
         finishing::holders::Holder,
         read_set::{Entry, Point, Read, changed, witness::Digest},
         request::{fields::Fields, own_key::OwnKey, query_options::QueryOptions},
-        server::live::Leading,
+        server::live::LeadingWrite,
         stamps::{
             changes::ChangeLook,
             tag::{Tag, Tags},
@@ -241,7 +241,7 @@ impl<'c> Validation<'c> {
         &self,
         tx: &Transaction,
         baseline: Option<&ReadBaseline>,
-        leading: &mut Leading<'_>,
+        leading: &mut LeadingWrite<'_>,
     ) -> Option<LookBehind> {
         let DividedReads { parts, asked, unasked } = self.divide_reads(tx, baseline);
         if parts.is_empty() {

@@ -10,7 +10,7 @@ use bson::{Bson, Document, RawDocumentBuf, doc};
 use crate::{
     coordinator::{
         Core,
-        server::{live::Leading, stream::Stream},
+        server::{live::LeadingWrite, stream::Stream},
         stamps::changes::ChangeLook,
     },
     error::{Error, Result},
@@ -147,7 +147,7 @@ impl StepAnswers {
         db: &str,
         steps: Vec<ReadStep>,
         looks: bool,
-        leading: Option<&mut Leading<'_>>,
+        leading: Option<&mut LeadingWrite<'_>>,
     ) -> Result<(Self, Option<Arc<ChangeLook>>)> {
         if let Some(leading) = leading {
             return Self::behind(core, db, &steps, leading).await;
@@ -179,7 +179,7 @@ impl StepAnswers {
         core: &Core,
         db: &str,
         steps: &[ReadStep],
-        leading: &mut Leading<'_>,
+        leading: &mut LeadingWrite<'_>,
     ) -> Result<(Self, Option<Arc<ChangeLook>>)> {
         let not_together = || Error::unsupported("the question cannot be sent behind the write".to_owned());
         let mut finds = finds(steps).ok_or_else(not_together)?;

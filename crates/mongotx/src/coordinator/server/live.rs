@@ -73,7 +73,7 @@ pub(crate) enum FindAndModifyAnswer {
 }
 
 /// A prepared write that is sent together with queries behind it.
-pub(crate) struct Leading<'a> {
+pub(crate) struct LeadingWrite<'a> {
     ns: &'a Namespace,
     command: Document,
     /// `None`: it was not sent.
@@ -90,7 +90,7 @@ impl Server {
     /// answered the one before it. `None`: they cannot be sent so, and nothing was.
     pub(crate) async fn prepare_and_ask(
         self: &Arc<Self>,
-        leading: &mut Leading<'_>,
+        leading: &mut LeadingWrite<'_>,
         queries: &[(&str, &Document)],
     ) -> Result<Option<Vec<Result<Stream>>>> {
         let Some(mut line) = self.line().await? else { return Ok(None) };
@@ -154,16 +154,21 @@ impl Server {
     }
 
     /// A prepared write that is about to be sent with queries behind it. It may change any field.
-    pub(crate) async fn lead<'a>(&self, tx: &mut impl Live, ns: &'a Namespace, mut command: Document) -> Leading<'a> {
+    pub(crate) async fn lead<'a>(
+        &self,
+        tx: &mut impl Live,
+        ns: &'a Namespace,
+        mut command: Document,
+    ) -> LeadingWrite<'a> {
         Server::judged_as_asked(&mut command);
         tx.sending(ns, &Fields::All);
         self.at(Step::BeforeLock).await;
-        Leading { ns, command, answer: None }
+        LeadingWrite { ns, command, answer: None }
     }
 
     /// The answer to a write that was to be sent with queries behind it. If it was not, it is sent
     /// now.
-    pub(crate) async fn led(&self, tx: &mut impl Live, leading: Leading<'_>) -> Result<WriteAnswer> {
+    pub(crate) async fn led(&self, tx: &mut impl Live, leading: LeadingWrite<'_>) -> Result<WriteAnswer> {
         let answer = match leading.answer {
             Some(answer) => answer,
             None => self.prepare(leading.ns, leading.command).await,

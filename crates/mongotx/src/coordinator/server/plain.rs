@@ -31,7 +31,7 @@ use crate::{
         stamps::{
             moment::Moment,
             notice::Scope,
-            own_changes::{Changing, OwnChanges},
+            own_changes::{ChangeInProgress, OwnChanges},
             tag::Tag,
         },
         stored::{
@@ -67,18 +67,18 @@ pub(crate) struct Plain {
 
 /// A plain write that may be sent. It counts as under way, and others have notice of it. Dropped,
 /// it was not sent.
-pub(crate) struct Admitted(Option<Changing>);
+pub(crate) struct Admitted(Option<ChangeInProgress>);
 
 impl Admitted {
     /// Takes the change out, because the write is sent now. `None`: it need not be counted.
-    fn send(mut self) -> Option<Changing> {
+    fn send(mut self) -> Option<ChangeInProgress> {
         self.0.take()
     }
 }
 
 impl Drop for Admitted {
     fn drop(&mut self) {
-        self.0.take().into_iter().for_each(Changing::over);
+        self.0.take().into_iter().for_each(ChangeInProgress::over);
     }
 }
 

@@ -15,10 +15,11 @@ const LOSSES_BEFORE_QUIET: u32 = 2;
 /// validation several times in a row is given quiet. A program that makes a new session for each
 /// attempt hands this on, with [`crate::Session::after`].
 #[derive(Clone, Debug, Default)]
-pub struct Attempts(Arc<Mutex<Lost>>);
+pub struct Attempts(Arc<Mutex<LostValidations>>);
 
+/// The validations that a session has lost one after the other.
 #[derive(Debug, Default)]
-struct Lost {
+struct LostValidations {
     in_a_row: u32,
     /// Number of them whose quiet had run out before they had been validated.
     in_vain: u32,
@@ -27,7 +28,7 @@ struct Lost {
 }
 
 impl Attempts {
-    fn state(&self) -> MutexGuard<'_, Lost> {
+    fn state(&self) -> MutexGuard<'_, LostValidations> {
         // Nothing panics while it is held.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -42,7 +43,7 @@ impl Attempts {
 
     /// A transaction of the session has been validated, or had nothing to be validated.
     pub(crate) fn won(&self) {
-        *self.state() = Lost::default();
+        *self.state() = LostValidations::default();
     }
 
     /// Returns true if the last transaction of the session has lost its validation.

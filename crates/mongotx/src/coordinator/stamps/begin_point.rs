@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::{changes::ChangeLook, own_changes::Mark};
+use super::{changes::ChangeLook, own_changes::ChangeMark};
 
 /// The point at which a transaction began, in the changes of others and of this client.
 #[derive(Clone)]
@@ -11,5 +11,5 @@ pub(crate) struct BeginPoint {
     /// The last look at the change stamps.
     pub(in crate::coordinator) look: Arc<ChangeLook>,
     /// The moment in what this client itself changes.
-    pub(in crate::coordinator) own: Mark,
+    pub(in crate::coordinator) own: ChangeMark,
 }

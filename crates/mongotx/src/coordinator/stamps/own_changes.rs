@@ -29,11 +29,11 @@ const MOST_SETS: usize = 8;
 
 /// A mark in the life of this client: the number of changes that had ended by then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Mark(u64);
+pub(crate) struct ChangeMark(u64);
 
 /// Documents that a change touches.
 #[derive(Debug)]
-enum Touched {
+enum TouchedDocuments {
     /// The documents under these tags, with the fields that change under each.
     Some(Vec<(Tag, Fields)>),
     /// The documents of any collection.
@@ -48,7 +48,7 @@ struct ChangeState {
     /// The moment at which the last one ended.
     ended: u64,
     /// A change has been lost.
-    lost: Option<Lost>,
+    lost: Option<LostChange>,
 }
 
 /// Time after its loss in which a plain write may still arrive: a notice covers it for less.
@@ -56,14 +56,14 @@ const LONGEST_LATE: Duration = Duration::from_secs(30 * 60);
 
 /// A change whose outcome the client will not learn.
 #[derive(Clone, Copy, Debug)]
-struct Lost {
+struct LostChange {
     /// The server process that it was sent to, if that is known.
     process: Option<ObjectId>,
     /// Time at which it was lost. `None`: a decision, which counts as long as the process lives.
     at: Option<Moment>,
 }
 
-impl Lost {
+impl LostChange {
     /// Returns true if it may still arrive at this process, or may have arrived at it.
     fn concerns(self, process: Option<ObjectId>) -> bool {
         let is_past = self.at.is_some_and(|at| at.steadily_elapsed() >= LONGEST_LATE);
@@ -79,11 +79,11 @@ impl Lost {
 }
 
 impl ChangeState {
-    fn is_changed(&self, since: Mark, process: Option<ObjectId>) -> bool {
+    fn is_changed(&self, since: ChangeMark, process: Option<ObjectId>) -> bool {
         self.open > 0 || self.ended > since.0 || self.lost.is_some_and(|lost| lost.concerns(process))
     }
 
-    fn end(&mut self, moment: u64, lost: Option<Lost>) {
+    fn end(&mut self, moment: u64, lost: Option<LostChange>) {
         self.open = self.open.saturating_sub(1);
         self.ended = moment;
         if let Some(lost) = lost {
@@ -118,7 +118,7 @@ impl ByFields {
     }
 
     /// Returns true if fields have been changed on which something rests.
-    fn is_changed(&self, fields: &Fields, since: Mark, process: Option<ObjectId>) -> bool {
+    fn is_changed(&self, fields: &Fields, since: ChangeMark, process: Option<ObjectId>) -> bool {
         self.0.iter().any(|(changed, known)| changed.meet(fields) && known.is_changed(since, process))
     }
 }
@@ -137,9 +137,9 @@ struct State {
 }
 
 impl State {
-    fn begin(&mut self, touched: &Touched, is_decision: bool) {
+    fn begin(&mut self, touched: &TouchedDocuments, is_decision: bool) {
         self.plain.open += usize::from(!is_decision);
-        let Touched::Some(tags) = touched else {
+        let TouchedDocuments::Some(tags) = touched else {
             self.any.open += 1;
             return;
         };
@@ -152,15 +152,15 @@ impl State {
         }
     }
 
-    fn end(&mut self, touched: &Touched, is_decision: bool, lost: Option<Lost>) {
+    fn end(&mut self, touched: &TouchedDocuments, is_decision: bool, lost: Option<LostChange>) {
         self.moment += 1;
         let moment = self.moment;
         if !is_decision {
             self.plain.end(moment, lost);
         }
         match touched {
-            Touched::Any => self.any.end(moment, lost),
-            Touched::Some(tags) => tags.iter().for_each(|(tag, fields)| {
+            TouchedDocuments::Any => self.any.end(moment, lost),
+            TouchedDocuments::Some(tags) => tags.iter().for_each(|(tag, fields)| {
                 // It is never forgotten while it is open.
                 self.known.entry(*tag).or_default().of(fields).end(moment, lost);
             }),
@@ -185,30 +185,30 @@ impl OwnChanges {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn now(&self) -> Mark {
-        Mark(self.state().moment)
+    pub(crate) fn now(&self) -> ChangeMark {
+        ChangeMark(self.state().moment)
     }
 
     /// A transaction that sets these change stamps is about to be decided, and has changed these
     /// fields.
-    pub(crate) fn deciding(self: &Arc<Self>, stamps: Vec<(Tag, Fields)>) -> Changing {
-        self.begin(Touched::Some(stamps), true)
+    pub(crate) fn deciding(self: &Arc<Self>, stamps: Vec<(Tag, Fields)>) -> ChangeInProgress {
+        self.begin(TouchedDocuments::Some(stamps), true)
     }
 
     /// A plain write in this collection is about to be sent.
-    pub(crate) fn writing(self: &Arc<Self>, ns: &Namespace) -> Changing {
+    pub(crate) fn writing(self: &Arc<Self>, ns: &Namespace) -> ChangeInProgress {
         let stamps = stamps_of_changes(ns, None).into_iter();
-        self.begin(Touched::Some(stamps.map(|tag| (tag, Fields::All)).collect()), false)
+        self.begin(TouchedDocuments::Some(stamps.map(|tag| (tag, Fields::All)).collect()), false)
     }
 
     /// A command that may change documents of any collection is about to be sent.
-    pub(crate) fn changing_any(self: &Arc<Self>) -> Changing {
-        self.begin(Touched::Any, false)
+    pub(crate) fn changing_any(self: &Arc<Self>) -> ChangeInProgress {
+        self.begin(TouchedDocuments::Any, false)
     }
 
-    fn begin(self: &Arc<Self>, touched: Touched, is_decision: bool) -> Changing {
+    fn begin(self: &Arc<Self>, touched: TouchedDocuments, is_decision: bool) -> ChangeInProgress {
         self.state().begin(&touched, is_decision);
-        Changing { process: self.nodes.process(), all: Arc::clone(self), touched, is_decision, is_known: false }
+        ChangeInProgress { process: self.nodes.process(), all: Arc::clone(self), touched, is_decision, is_known: false }
     }
 
     /// Returns true if no plain write is under way, and none is lost that could still arrive.
@@ -220,7 +220,7 @@ impl OwnChanges {
 
     /// Returns true if this client has left everything as it was since a moment, as far as these
     /// stamps show, each for what rests on these fields.
-    pub(crate) fn are_none<'a>(&self, of: impl IntoIterator<Item = &'a (Tag, Fields)>, since: Mark) -> bool {
+    pub(crate) fn are_none<'a>(&self, of: impl IntoIterator<Item = &'a (Tag, Fields)>, since: ChangeMark) -> bool {
         let (process, state, mut of) = (self.nodes.process(), self.state(), of.into_iter());
         if state.forgotten > since.0 || state.any.is_changed(since, process) {
             return false;
@@ -233,28 +233,28 @@ impl OwnChanges {
 }
 
 /// A change that is under way. Dropped before its outcome is known, it is lost.
-pub(crate) struct Changing {
+pub(crate) struct ChangeInProgress {
     all: Arc<OwnChanges>,
-    touched: Touched,
+    touched: TouchedDocuments,
     /// The server process at its beginning.
     process: Option<ObjectId>,
     is_decision: bool,
     is_known: bool,
 }
 
-impl Changing {
+impl ChangeInProgress {
     /// The change has taken effect, or it certainly never will.
     pub(crate) fn over(mut self) {
         self.is_known = true;
     }
 }
 
-impl Drop for Changing {
+impl Drop for ChangeInProgress {
     fn drop(&mut self) {
         // If another process has come meanwhile, it may have been sent to that one.
         let process = self.process.filter(|process| self.all.nodes.process() == Some(*process));
         let at = (!self.is_decision).then(Moment::now);
-        let lost = (!self.is_known).then_some(Lost { process, at });
+        let lost = (!self.is_known).then_some(LostChange { process, at });
         self.all.state().end(&self.touched, self.is_decision, lost);
     }
 }
@@ -287,7 +287,7 @@ mod tests {
         own.nodes.note(&doc! {"isWritablePrimary": true, "topologyVersion": {"processId": process, "counter": 0_i64}});
     }
 
-    fn is_still(own: &OwnChanges, name: &str, since: Mark) -> bool {
+    fn is_still(own: &OwnChanges, name: &str, since: ChangeMark) -> bool {
         own.are_none(&[(whole(name), Fields::All)], since)
     }
 
@@ -341,11 +341,11 @@ mod tests {
     fn more_sets_of_fields_than_can_be_remembered_count_as_all() {
         let own = own();
         let deciding = |n: usize| own.deciding(vec![(whole("a"), field(&n.to_string()))]);
-        let open: Vec<Changing> = (0..2 * MOST_SETS).map(deciding).collect();
+        let open: Vec<ChangeInProgress> = (0..2 * MOST_SETS).map(deciding).collect();
         let now = own.now();
         let is_still = |name: &str| own.are_none(&[(whole("a"), field(name))], now);
         assert!(!is_still("0") && !is_still("other"));
-        open.into_iter().for_each(Changing::over);
+        open.into_iter().for_each(ChangeInProgress::over);
         let now = own.now();
         let is_open = own.state().known.values().flat_map(ByFields::all).any(|known| known.open > 0);
         assert!(own.are_none(&[(whole("a"), Fields::All)], now) && !is_open, "each has ended where it began");
@@ -378,13 +378,13 @@ mod tests {
     fn lost_plain_writes_count_for_half_an_hour_and_decisions_for_longer() {
         let process = Some(ObjectId::from_bytes([1; 12]));
         let long_ago = Moment::now().earlier(LONGEST_LATE, Duration::ZERO);
-        let (decision, now) = (Lost { process, at: None }, Lost { process, at: Some(Moment::now()) });
-        let past = Lost { process, at: Some(long_ago) };
-        let set_forward = Lost { process, at: Some(Moment::now().earlier(Duration::ZERO, LONGEST_LATE)) };
+        let (decision, now) = (LostChange { process, at: None }, LostChange { process, at: Some(Moment::now()) });
+        let past = LostChange { process, at: Some(long_ago) };
+        let set_forward = LostChange { process, at: Some(Moment::now().earlier(Duration::ZERO, LONGEST_LATE)) };
         assert!(set_forward.concerns(process), "the wall clock tells nothing of it");
         assert!(decision.concerns(process) && now.concerns(process) && !past.concerns(process));
         assert!(now.and(Some(past)).concerns(process) && past.and(Some(decision)).concerns(process));
-        let lost_anywhere = Lost { process: None, at: Some(long_ago) };
+        let lost_anywhere = LostChange { process: None, at: Some(long_ago) };
         assert!(!lost_anywhere.concerns(process) && now.and(Some(lost_anywhere)).concerns(None));
     }
 

@@ -13,11 +13,11 @@ const DIGITS: usize = 8;
 
 /// The name of a change stamp. As text it is a field of a record's `changes`: eight hexadecimal
 /// digits for the collection, and what
-/// [`Part`] adds.
+/// [`TagScope`] adds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Tag {
     collection: u32,
-    part: Part,
+    scope: TagScope,
 }
 
 /// Names of several change stamps.
@@ -25,7 +25,7 @@ pub(crate) type Tags = HashSet<Tag>;
 
 /// The documents of the collection that a tag is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-enum Part {
+enum TagScope {
     /// All documents of the collection: the digits stand alone.
     Whole,
     /// Documents in the bucket of this number: `0` to `f` is added.
@@ -38,7 +38,7 @@ enum Part {
 impl Tag {
     /// The tag of everything in a collection.
     pub(crate) fn of(ns: &Namespace) -> Self {
-        Self { collection: collection_number(&ns.db, &ns.coll), part: Part::Whole }
+        Self { collection: collection_number(&ns.db, &ns.coll), scope: TagScope::Whole }
     }
 
     /// The tag of the documents of the same collection that share a bucket with this one.
@@ -47,43 +47,43 @@ impl Tag {
             OwnKey::Whole(number) => stored_hash(&number.to_le_bytes()),
             OwnKey::Bytes(bytes) => stored_hash(bytes),
         };
-        Self { part: Part::Bucket(((hash ^ (hash >> 32)) % BUCKETS) as u8), ..self }
+        Self { scope: TagScope::Bucket(((hash ^ (hash >> 32)) % BUCKETS) as u8), ..self }
     }
 
     /// The tag of documents in any bucket of the same collection.
     pub(crate) fn in_any_bucket(self) -> Self {
-        Self { part: Part::AnyBucket, ..self }
+        Self { scope: TagScope::AnyBucket, ..self }
     }
 
     /// The tag of everything in the same collection.
     pub(crate) fn of_whole(self) -> Self {
-        Self { part: Part::Whole, ..self }
+        Self { scope: TagScope::Whole, ..self }
     }
 
     /// The tag with this name in a record; `None` for any other text. A record with a name of
     /// another form is refused: leaving it out could hide a change, so a new form needs a new
     /// version of the stored format.
     pub(crate) fn parse(name: &str) -> Option<Self> {
-        let (collection, part) = name.split_at_checked(DIGITS)?;
+        let (collection, scope) = name.split_at_checked(DIGITS)?;
         let is_number = collection.bytes().all(|digit| digit.is_ascii_hexdigit());
-        let part = match part {
-            "" => Part::Whole,
-            "*" => Part::AnyBucket,
-            bucket if bucket.len() == 1 => Part::Bucket(u8::from_str_radix(bucket, 16).ok()?),
+        let scope = match scope {
+            "" => TagScope::Whole,
+            "*" => TagScope::AnyBucket,
+            bucket if bucket.len() == 1 => TagScope::Bucket(u8::from_str_radix(bucket, 16).ok()?),
             _ => return None,
         };
         let collection = u32::from_str_radix(collection, 16).ok().filter(|_| is_number)?;
-        Some(Self { collection, part })
+        Some(Self { collection, scope })
     }
 }
 
 impl fmt::Display for Tag {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { collection, part } = self;
-        match part {
-            Part::Whole => write!(out, "{collection:08x}"),
-            Part::Bucket(bucket) => write!(out, "{collection:08x}{bucket:x}"),
-            Part::AnyBucket => write!(out, "{collection:08x}*"),
+        let Self { collection, scope } = self;
+        match scope {
+            TagScope::Whole => write!(out, "{collection:08x}"),
+            TagScope::Bucket(bucket) => write!(out, "{collection:08x}{bucket:x}"),
+            TagScope::AnyBucket => write!(out, "{collection:08x}*"),
         }
     }
 }

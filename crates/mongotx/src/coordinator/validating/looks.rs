@@ -28,7 +28,7 @@ use crate::{
     coordinator::{
         catalog::Catalog,
         log::{records::scan_records, txlog::TxLog},
-        server::{Server, live::Leading, stream::Stream},
+        server::{Server, live::LeadingWrite, stream::Stream},
         stamps::{
             changes::{ChangeLook, Changes, RecordScan, SameServer},
             moment::Moment,
@@ -91,19 +91,19 @@ struct NextLook {
 /// One caller's share in a look. A caller that goes away in the middle of it hands its share to a
 /// task: the wake-up that came to this caller was for all, and a [`Shared`] future passes it on
 /// only when the one that was woken polls again.
-struct Driven {
+struct LookShare {
     /// `None` when it has been answered.
     look: Option<SharedLook>,
     is_polled: bool,
 }
 
-impl Driven {
+impl LookShare {
     fn new(look: SharedLook) -> Self {
         Self { look: Some(look), is_polled: false }
     }
 }
 
-impl Future for Driven {
+impl Future for LookShare {
     type Output = Result<Arc<ChangeLook>>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
@@ -117,7 +117,7 @@ impl Future for Driven {
     }
 }
 
-impl Drop for Driven {
+impl Drop for LookShare {
     fn drop(&mut self) {
         if let Some(look) = self.look.take().filter(|_| self.is_polled)
             && let Ok(runtime) = Handle::try_current()
@@ -130,7 +130,7 @@ impl Drop for Driven {
 
 /// Time at which a look begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Begin {
+pub(crate) enum LookStart {
     /// The end of the look that is under way: transactions that come meanwhile share the next one.
     InTurn,
     /// Now: others wait for the transaction that needs it.
@@ -149,7 +149,7 @@ impl Looks {
 
     /// A look that has not begun yet. Each caller that waits for it drives it, so that it ends
     /// although the future of another one is dropped.
-    fn next(&self, begin: Begin) -> Driven {
+    fn next(&self, begin: LookStart) -> LookShare {
         let mut guard = locked(&self.state);
         let state = &mut *guard;
         let (before, home) = (state.running.clone(), Arc::downgrade(&self.state));
@@ -160,11 +160,11 @@ impl Looks {
             let look = look_after(turn, home, server, log, catalog).boxed().shared();
             NextLook { look, at_once }
         });
-        if begin == Begin::AtOnce && Arc::strong_count(&state.under_way) <= MOST_AT_ONCE {
+        if begin == LookStart::AtOnce && Arc::strong_count(&state.under_way) <= MOST_AT_ONCE {
             // Kept for it if it is not polled yet.
             next.at_once.notify_one();
         }
-        Driven::new(next.look.clone())
+        LookShare::new(next.look.clone())
     }
 
     /// Remembers a look, unless a newer one is.
@@ -186,7 +186,7 @@ async fn turn_after(before: Option<SharedLook>, at_once: Arc<Notify>) {
     tokio::select! {
         // Its answer is for the earlier callers, and so is its error. A connection that swallows it
         // stops no other caller.
-        _ = tokio::time::timeout(LONGEST_WAIT, Driven::new(before)) => {}
+        _ = tokio::time::timeout(LONGEST_WAIT, LookShare::new(before)) => {}
         () = at_once.notified() => {}
     }
 }
@@ -270,16 +270,16 @@ async fn scan_at_once(look: Result<Stream>) -> Result<Option<RecordScan>> {
 }
 
 /// Time at which a look for this transaction begins.
-pub(crate) fn begin_for(tx: &Transaction) -> Begin {
+pub(crate) fn begin_for(tx: &Transaction) -> LookStart {
     match tx.is_wanted() {
-        true => Begin::AtOnce,
-        false => Begin::InTurn,
+        true => LookStart::AtOnce,
+        false => LookStart::InTurn,
     }
 }
 
 impl Looks {
     /// Looks at the change stamps of all records.
-    pub(crate) async fn look_at_changes(&self, begin: Begin) -> Result<Arc<ChangeLook>> {
+    pub(crate) async fn look_at_changes(&self, begin: LookStart) -> Result<Arc<ChangeLook>> {
         self.next(begin).await
     }
 
@@ -289,7 +289,7 @@ impl Looks {
     pub(crate) async fn ask_before_look(
         &self,
         queries: &[(&str, &Document)],
-        leading: Option<&mut Leading<'_>>,
+        leading: Option<&mut LeadingWrite<'_>>,
     ) -> Result<Option<(Vec<Result<Stream>>, Option<Arc<ChangeLook>>)>> {
         let closed = self.last().map(|last| last.closed().clone()).unwrap_or_default();
         let by_majority = self.server.nodes.are_several();
@@ -401,7 +401,7 @@ mod tests {
         }
         .boxed()
         .shared();
-        let mut first = Driven::new(look.clone());
+        let mut first = LookShare::new(look.clone());
         assert!(future::poll_immediate(&mut first).await.is_none());
         drop(first);
         answer.send(()).expect("the look goes on");
@@ -412,7 +412,7 @@ mod tests {
             }
         };
         assert!(tokio::time::timeout(Duration::from_secs(20), answered).await.is_ok());
-        drop(Driven::new(look));
+        drop(LookShare::new(look));
     }
 
     #[tokio::test(start_paused = true)]
