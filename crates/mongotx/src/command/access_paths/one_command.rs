@@ -21,7 +21,7 @@ use sd2v::{projection, view};
 
 use super::{
     beside_own_changes,
-    probed::{Command, ProbedAnswer, ask, command, unless_marked, who_has_pending},
+    probed::{Command, ProbedAnswer, ask_with_probe, command, unless_marked, who_has_pending},
     unprobed,
     wide_probe::{is_for_everything_in_crowd, wants_all_writers, who_has_anything, wide_probe},
 };
@@ -62,7 +62,7 @@ pub(crate) async fn find(core: &Core, ns: &Namespace, query: &Query, me: Option<
         Some(ProbedAnswer::MarkedByOwn(_)) | None => {}
     }
     match find_command(core, ns, query, me).await? {
-        Some(command) => ask(core, ns, command, me).await,
+        Some(command) => ask_with_probe(core, ns, command, me).await,
         None => Ok(None),
     }
 }
@@ -106,7 +106,7 @@ pub(crate) async fn find_own(core: &Core, ns: &Namespace, query: &Query, me: TxI
     }
     let stages = own_stages(me, ns, query)?;
     match behind_probe(core, ns, query, Some(me), stages).await? {
-        Some(command) => ask(core, ns, command, Some(me)).await,
+        Some(command) => ask_with_probe(core, ns, command, Some(me)).await,
         None => Ok(None),
     }
 }
@@ -121,7 +121,7 @@ pub(crate) async fn find_unremoved(core: &Core, ns: &Namespace, query: &Query, m
     let others = view::safe_filter_beside(&query.filter, me, core.catalog.shards.none());
     let answer = [doc! {"$match": others}].into_iter().chain(tail).collect();
     match behind_probe(core, ns, query, Some(me), answer).await? {
-        Some(command) => ask(core, ns, command, Some(me)).await,
+        Some(command) => ask_with_probe(core, ns, command, Some(me)).await,
         None => Ok(None),
     }
 }
@@ -186,7 +186,7 @@ pub(crate) async fn aggregate_in_one_command(
         return Ok(Some(answer));
     }
     match of_query(core, ns, query, me, tail).await? {
-        Some(command) => ask(core, ns, command, me).await,
+        Some(command) => ask_with_probe(core, ns, command, me).await,
         None => Ok(None),
     }
 }

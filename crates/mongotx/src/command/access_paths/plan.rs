@@ -132,7 +132,7 @@ impl Plan {
         }
         if let Some(piped) = self.one_command(core).await? {
             let command = self.with_wide_probe(core, piped).await?;
-            if let Some(answer) = probed::ask(core, &self.ns, command, self.sources.me).await? {
+            if let Some(answer) = probed::ask_with_probe(core, &self.ns, command, self.sources.me).await? {
                 return Ok(answer);
             }
         }
@@ -160,7 +160,7 @@ impl Plan {
                 return Ok(None);
             }
         }
-        unprobed::ask(core, &reads.iter().collect::<Vec<_>>(), || self.plain_command()).await
+        unprobed::ask_without_probe(core, &reads.iter().collect::<Vec<_>>(), || self.plain_command()).await
     }
 
     /// The command that is right when nothing is pending; `None` when there is no such one.
@@ -231,7 +231,7 @@ impl Plan {
         let options = QueryOptions { collation: self.command.options.collation.clone(), ..QueryOptions::default() };
         let nothing = vec![doc! {"$match": {"_id": {"$in": []}}}];
         let Some(command) = probed::command(coll, &probes, nothing, &options) else { return Ok(false) };
-        Ok(probed::ask(core, &self.ns, command, self.sources.me).await?.is_some())
+        Ok(probed::ask_with_probe(core, &self.ns, command, self.sources.me).await?.is_some())
     }
 
     /// Afterwards the safe versions are the latest, or as fresh as the options ask; but for those

@@ -71,7 +71,7 @@ pub(crate) fn probe(pending: Document) -> Vec<Document> {
 /// The answer; `None` when something is pending that is decided, or when the server refuses to give
 /// one: an expression may have failed on a version that is not the latest, behind a mark that did
 /// not arrive. The long way finds out.
-pub(crate) async fn ask(
+pub(crate) async fn ask_with_probe(
     core: &Core,
     ns: &Namespace,
     command: impl Into<Command>,

@@ -32,7 +32,7 @@ pub(super) async fn aggregate_unprobed(
     query: &Query,
     tail: &[Document],
 ) -> Result<Option<Documents>> {
-    ask(core, &[ns], || {
+    ask_without_probe(core, &[ns], || {
         let mut stages = vec![doc! {"$match": safe(core, query)}];
         stages.extend_from_slice(tail);
         let Some(mut find) = as_find(&ns.coll, &stages) else {
@@ -53,7 +53,7 @@ pub(super) async fn aggregate_unprobed(
 
 /// The answer to a query in the user's own words.
 pub(crate) async fn find(core: &Core, ns: &Namespace, query: &Query) -> Result<Option<Documents>> {
-    ask(core, &[ns], || query.to_find(ns, safe(core, query))).await
+    ask_without_probe(core, &[ns], || query.to_find(ns, safe(core, query))).await
 }
 
 /// The answer to the command of `distinct`.
@@ -70,7 +70,7 @@ pub(crate) async fn distinct(core: &Core, ns: &Namespace, command: &Document) ->
 }
 
 /// The answer to a command that reads safe versions of these collections of one database.
-pub(crate) async fn ask(
+pub(crate) async fn ask_without_probe(
     core: &Core,
     reads: &[&Namespace],
     command: impl FnOnce() -> Document,

@@ -39,7 +39,7 @@ pub(crate) async fn find(
         return aggregate(core, tx, ns, &as_aggregate(query)?, verbosity).await;
     }
     let command = find_command(core, tx, ns, query).await?;
-    ask(core, ns, command, verbosity).await
+    ask_for_plan(core, ns, command, verbosity).await
 }
 
 async fn find_command(core: &Core, tx: Option<&Transaction>, ns: &Namespace, query: &Query) -> Result<Document> {
@@ -85,10 +85,10 @@ pub(crate) async fn aggregate(
         Some(Output::Merge(merge)) => plan.writing_command(merge.stage)?,
         None => plan.one_command(core).await?.unwrap_or_else(|| plan.plain_command()),
     };
-    ask(core, ns, command, verbosity).await
+    ask_for_plan(core, ns, command, verbosity).await
 }
 
-async fn ask(core: &Core, ns: &Namespace, command: Document, verbosity: Verbosity) -> Result<Document> {
+async fn ask_for_plan(core: &Core, ns: &Namespace, command: Document, verbosity: Verbosity) -> Result<Document> {
     core.server.run_command(&ns.db, doc! {"explain": command, "verbosity": verbosity.as_str()}).await
 }
 
@@ -127,7 +127,7 @@ pub(crate) async fn as_written(
         core.pending.settle_pending(ns, &Document::new(), &QueryOptions::default(), None).await?;
     }
     let mut plan = match verbosity {
-        Some(verbosity) => ask(core, ns, sent, verbosity).await?,
+        Some(verbosity) => ask_for_plan(core, ns, sent, verbosity).await?,
         None => core.server.run_command(&ns.db, sent).await?,
     };
     show_plan(&mut plan);

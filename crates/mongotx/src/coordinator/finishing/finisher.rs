@@ -200,8 +200,8 @@ impl Finisher {
     }
 
     /// Notes that a caller waits for the documents of this transaction, in case it is decided.
-    pub(crate) fn ask(&self, id: TxId) {
-        self.state().ask(|backlog| backlog.ask(id));
+    pub(crate) fn hurry(&self, id: TxId) {
+        self.state().ask(|backlog| backlog.hurry(id));
     }
 
     /// Finishes what is left in a collection, and waits for that a few answers of the server.

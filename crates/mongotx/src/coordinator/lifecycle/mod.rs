@@ -149,7 +149,7 @@ impl Lifecycle {
         if let Some(claims) = claims
             && claims.leave(|ns| kept.contains(ns)) == KeptDocuments::Awaited
         {
-            self.finisher.ask(id);
+            self.finisher.hurry(id);
         }
     }
 

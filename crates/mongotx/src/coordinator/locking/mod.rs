@@ -76,7 +76,7 @@ impl Locking {
         lock_wait: &LockWait,
     ) -> Result<Option<Claim<'c>>> {
         let Target { ns, at, .. } = target;
-        let hurry = |holder| self.finisher.ask(holder);
+        let hurry = |holder| self.finisher.hurry(holder);
         match claims.claim(ns, id_key(&at.id), lock_wait.deadline().into(), hurry).await {
             Claimed::Alone(claim, waited) => {
                 self.server.counters.add(&self.server.counters.waits, waited.into());

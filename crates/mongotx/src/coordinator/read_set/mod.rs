@@ -224,7 +224,7 @@ impl ReadSet {
 
     /// Reads of which this is a part.
     pub(crate) fn entries_of(&self, as_read: &AsRead) -> impl Iterator<Item = &Entry> {
-        let is_of_it = |entry: &&Entry| as_read.reads().iter().any(|read| read.is(&entry.witness));
+        let is_of_it = |entry: &&Entry| as_read.reads().iter().any(|read| read.is_of_same_answer(&entry.witness));
         self.entries.iter().filter(is_of_it)
     }
 
@@ -236,7 +236,7 @@ impl ReadSet {
         if settled.is_empty() {
             return;
         }
-        let is_settled = |witness: &Witness| settled.iter().any(|read| read.is(witness));
+        let is_settled = |witness: &Witness| settled.iter().any(|read| read.is_of_same_answer(witness));
         self.entries.retain(|entry| !is_settled(&entry.witness));
         self.copied.retain(|(_, witness)| !is_settled(witness));
         self.changes += 1;
@@ -273,7 +273,7 @@ impl ReadSet {
     pub(crate) fn forget_since(&mut self, mark: usize) {
         self.entries.truncate(mark);
         let entries = &self.entries;
-        self.copied.retain(|(_, witness)| entries.iter().any(|entry| witness.is(&entry.witness)));
+        self.copied.retain(|(_, witness)| entries.iter().any(|entry| witness.is_of_same_answer(&entry.witness)));
         self.changes += 1;
     }
 }

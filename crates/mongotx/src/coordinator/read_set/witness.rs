@@ -90,7 +90,7 @@ impl Witness {
     }
 
     /// Returns true if it is the witness of the same answer.
-    pub(super) fn is(&self, other: &Self) -> bool {
+    pub(super) fn is_of_same_answer(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 

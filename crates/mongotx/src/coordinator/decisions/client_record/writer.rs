@@ -156,8 +156,8 @@ async fn examine(
 ) -> Verdict {
     let counters = &shared.server.counters;
     // It cannot be known whether a write that rests on a lost connection was refused.
-    let heeded = found.as_ref().filter(|_| write.over.is_none() || !may_arrive);
-    match heeded.map_or(Refusal::Another, |found| live.heed(write, found, may_arrive)) {
+    let considered = found.as_ref().filter(|_| write.over.is_none() || !may_arrive);
+    match considered.map_or(Refusal::Another, |found| live.explain_refusal(write, found, may_arrive)) {
         Refusal::Another => live.examined(found.as_ref().map(|found| &found.record)),
         Refusal::Held(held) => {
             counters.add(&counters.held_back, held as u64);

@@ -376,7 +376,7 @@ impl Backlog {
     }
 
     /// Makes everything that this transaction has left urgent.
-    pub(super) fn ask(&mut self, id: TxId) {
+    pub(super) fn hurry(&mut self, id: TxId) {
         for ns in self.open.get(&id).into_iter().flat_map(|open| &open.left) {
             urge(&mut self.lanes, ns);
         }

@@ -32,7 +32,7 @@ pub(crate) enum Refusal {
 impl LiveRecord {
     /// Finds out whether the server has refused this write because of a reader's quiet.
     /// `may_arrive`: a copy of it was not answered.
-    pub(crate) fn heed(&self, write: &RecordWrite, found: &StoredRecord, may_arrive: bool) -> Refusal {
+    pub(crate) fn explain_refusal(&self, write: &RecordWrite, found: &StoredRecord, may_arrive: bool) -> Refusal {
         let ClientRecord { stamp, fenced, killed, .. } = &found.record;
         let is_as_demanded =
             *stamp == write.demands && !fenced && write.decides.iter().all(|seq| !killed.contains(seq));
@@ -177,7 +177,7 @@ mod tests {
         let tags = vec![Tag::of(&ns).to_string()];
         let quiet = doc! {"by": by, "tags": tags, "over": false, "doublings": 2_i64};
         let found = record(write.demands, &quiet);
-        assert_eq!(live.heed(&write, &found, true), Refusal::Lift(by));
-        assert_eq!(live.heed(&write, &found, false), Refusal::Held(1));
+        assert_eq!(live.explain_refusal(&write, &found, true), Refusal::Lift(by));
+        assert_eq!(live.explain_refusal(&write, &found, false), Refusal::Held(1));
     }
 }

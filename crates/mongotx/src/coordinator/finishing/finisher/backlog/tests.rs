@@ -117,7 +117,7 @@ fn flies_at_once_for_who_asks_and_nothing_else_does() {
     land(&mut backlog, &flown[0]);
     assert!(over.load(SeqCst) && is_open(&backlog, 1), "it is not all of the transaction");
     assert!(backlog.ask_for(&ns("a")).is_none());
-    backlog.ask(id(1));
+    backlog.hurry(id(1));
     let flown = flights(&mut backlog, now);
     land(&mut backlog, &flown[0]);
     assert!(!is_open(&backlog, 1) && is_open(&backlog, 2));
@@ -164,7 +164,7 @@ fn what_an_earlier_process_has_made_clean_is_not_known_to_be() {
     assert!(backlog.has_committed(&ns("b")), "the other collection has to be finished still");
     let is_clean = |backlog: &Backlog, process| backlog.is_clean_in(&ns("a"), id(1), work, process);
     assert!(is_clean(&backlog, PROCESS) && !is_clean(&backlog, later));
-    backlog.ask(id(1));
+    backlog.hurry(id(1));
     let flown = flights(&mut backlog, now);
     land_in(&mut backlog, &flown[0], later);
     assert!(!is_open(&backlog, 1) && !backlog.has_committed(&ns("b")));
