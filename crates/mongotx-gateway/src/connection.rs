@@ -45,7 +45,7 @@ pub enum Peer {
 struct State {
     metadata: Option<Document>,
     login: Login,
-    end: End,
+    end: ForcedEnd,
 }
 
 /// Login of a connection's client: who it is, and how far a login has come.
@@ -67,7 +67,7 @@ impl fmt::Debug for Login {
 
 /// Time at which the gateway itself ends the connection, if it does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum End {
+pub(crate) enum ForcedEnd {
     #[default]
     Not,
     /// After the answer to the command that runs.
@@ -222,16 +222,16 @@ impl Connection {
 
     /// Closes the connection without an answer.
     pub(crate) fn cut(&self) {
-        self.state().end = End::Now;
+        self.state().end = ForcedEnd::Now;
     }
 
     /// Closes the connection after the answer.
     pub(crate) fn close_after_answer(&self) {
-        self.state().end = End::AfterAnswer;
+        self.state().end = ForcedEnd::AfterAnswer;
     }
 
     /// Time at which the gateway itself ends the connection.
-    pub(crate) fn end(&self) -> End {
+    pub(crate) fn end(&self) -> ForcedEnd {
         self.state().end
     }
 

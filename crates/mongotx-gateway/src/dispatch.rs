@@ -13,7 +13,7 @@ use crate::{
     access,
     activity::shape,
     command::{
-        self, Arrived, NamedCommand, Route,
+        self, ArrivedCommand, NamedCommand, Route,
         point_read::{self, PointRead},
         point_write::{self, PointWrite},
     },
@@ -198,7 +198,7 @@ async fn carry_out(
     {
         return failure.into();
     }
-    let arrived = Arrived { context, connection, request, command };
+    let arrived = ArrivedCommand { context, connection, request, command };
     let outcome = match command.route {
         Route::Transactional(run) => run(arrived).await,
         Route::Local(answer) => answer(arrived).map(|reply| reply.stamped(&context.tx.clock)),

@@ -19,7 +19,7 @@ pub(crate) struct Memory {
 }
 
 /// Memory that one connection, or one cursor, has taken. Dropping it gives it back.
-pub(crate) struct Held {
+pub(crate) struct HeldMemory {
     memory: Arc<Memory>,
     bytes: usize,
 }
@@ -29,7 +29,7 @@ pub(crate) struct Held {
 #[error(
     "the gateway has no memory left for this message: all connections together hold {limit_bytes} bytes, the limit (--max-memory-mib); try again"
 )]
-pub(crate) struct Full {
+pub(crate) struct MemoryFull {
     /// The limit that would be exceeded.
     pub(crate) limit_bytes: usize,
 }
@@ -55,17 +55,17 @@ impl Memory {
     }
 
     /// A holder that has taken nothing yet.
-    pub(crate) fn hold(self: &Arc<Self>) -> Held {
-        Held { memory: Arc::clone(self), bytes: 0 }
+    pub(crate) fn hold(self: &Arc<Self>) -> HeldMemory {
+        HeldMemory { memory: Arc::clone(self), bytes: 0 }
     }
 }
 
-impl Held {
+impl HeldMemory {
     /// Takes more.
     ///
     /// # Errors
     /// When there is not so much left. What is held stays so.
-    pub(crate) fn grow(&mut self, bytes: usize) -> Result<(), Full> {
+    pub(crate) fn grow(&mut self, bytes: usize) -> Result<(), MemoryFull> {
         self.grow_within(bytes, self.memory.limit_bytes.load(Relaxed))
     }
 
@@ -73,18 +73,18 @@ impl Held {
     ///
     /// # Errors
     /// When there is not so much left. What is held stays so.
-    pub(crate) fn grow_kept(&mut self, bytes: usize) -> Result<(), Full> {
+    pub(crate) fn grow_kept(&mut self, bytes: usize) -> Result<(), MemoryFull> {
         self.grow_within(bytes, self.memory.kept_limit_bytes())
     }
 
-    fn grow_within(&mut self, bytes: usize, limit: usize) -> Result<(), Full> {
+    fn grow_within(&mut self, bytes: usize, limit: usize) -> Result<(), MemoryFull> {
         let more = |taken: usize| taken.checked_add(bytes).filter(|sum| *sum <= limit);
         match self.memory.taken_bytes.fetch_update(Relaxed, Relaxed, more) {
             Ok(_) => {
                 self.note(bytes);
                 Ok(())
             }
-            Err(_) => Err(Full { limit_bytes: limit }),
+            Err(_) => Err(MemoryFull { limit_bytes: limit }),
         }
     }
 
@@ -113,7 +113,7 @@ impl Held {
     }
 }
 
-impl Drop for Held {
+impl Drop for HeldMemory {
     fn drop(&mut self) {
         self.clear();
     }
@@ -133,8 +133,8 @@ mod tests {
         let memory = Memory::new(100, shown.clone());
         let (mut one, mut two) = (memory.hold(), memory.hold());
         assert_eq!(one.grow(60), Ok(()));
-        assert_eq!(two.grow(41), Err(Full { limit_bytes: 100 }));
-        assert_eq!(two.grow(usize::MAX), Err(Full { limit_bytes: 100 }));
+        assert_eq!(two.grow(41), Err(MemoryFull { limit_bytes: 100 }));
+        assert_eq!(two.grow(usize::MAX), Err(MemoryFull { limit_bytes: 100 }));
         assert_eq!(two.grow(40), Ok(()));
         assert_eq!(shown.get(), 100);
         drop(one);
@@ -149,11 +149,11 @@ mod tests {
     fn what_is_kept_leaves_half_to_messages() {
         let memory = Memory::new(100, Gauge::default());
         let (mut kept, mut message) = (memory.hold(), memory.hold());
-        assert_eq!(kept.grow_kept(51), Err(Full { limit_bytes: 50 }));
+        assert_eq!(kept.grow_kept(51), Err(MemoryFull { limit_bytes: 50 }));
         assert_eq!(kept.grow_kept(50), Ok(()));
         assert_eq!(message.grow(50), Ok(()));
         kept.shrink(10);
-        assert_eq!(kept.grow_kept(1), Err(Full { limit_bytes: 50 }), "messages count");
+        assert_eq!(kept.grow_kept(1), Err(MemoryFull { limit_bytes: 50 }), "messages count");
         assert_eq!(message.grow(10), Ok(()));
         message.clear();
         kept.shrink(usize::MAX);

@@ -15,7 +15,7 @@ use crate::{
     options::SessionLimits,
     session::{
         Lsid,
-        end::Audience,
+        end::AbortListeners,
         entry::SessionEntry,
         records::Records,
         table::{Limits, SessionTable},
@@ -67,8 +67,8 @@ impl State {
     }
 
     /// The receivers of the news that a transaction has ended.
-    pub(crate) fn audience(&self) -> Audience<'_> {
-        Audience { metrics: &self.metrics, transactions: &self.transactions }
+    pub(crate) fn abort_listeners(&self) -> AbortListeners<'_> {
+        AbortListeners { metrics: &self.metrics, transactions: &self.transactions }
     }
 
     /// The limits as they are now.
@@ -133,7 +133,7 @@ impl State {
     /// Stops what runs in a session, and rolls back what is open there.
     async fn stop(&self, entry: &SessionEntry, reason: AbortReason) {
         if let Some((number, shown)) = entry.stop().await {
-            self.audience().tell(&entry.lsid, number, reason, None, Some(shown));
+            self.abort_listeners().report(&entry.lsid, number, reason, None, Some(shown));
         }
     }
 
@@ -151,7 +151,7 @@ impl State {
                 let shown = work.roll_back().await;
                 let number = work.machine.newest();
                 work.overdue = Some(number);
-                self.audience().tell(&entry.lsid, number, AbortReason::Lifetime, None, shown);
+                self.abort_listeners().report(&entry.lsid, number, AbortReason::Lifetime, None, shown);
                 self.cursors.kill_of_transactions(&entry.lsid);
             }
         }

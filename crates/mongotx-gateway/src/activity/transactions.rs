@@ -109,7 +109,7 @@ pub(crate) struct Rival {
 
 /// A transaction that was rolled back.
 #[derive(Clone, Debug)]
-pub(crate) struct Ended {
+pub(crate) struct EndedTransaction {
     pub(crate) at: Instant,
     pub(crate) reason: &'static str,
     pub(crate) code: i32,
@@ -122,7 +122,7 @@ pub(crate) struct Ended {
 #[derive(Debug, Default)]
 pub(crate) struct Transactions {
     open: Mutex<HashMap<TxId, Weak<OpenTransaction>>>,
-    ended: Mutex<VecDeque<Ended>>,
+    ended: Mutex<VecDeque<EndedTransaction>>,
 }
 
 impl Transactions {
@@ -137,7 +137,7 @@ impl Transactions {
     }
 
     /// Notes that a transaction was rolled back.
-    pub(crate) fn ended(&self, ended: Ended) {
+    pub(crate) fn ended(&self, ended: EndedTransaction) {
         let mut all = locked(&self.ended);
         if all.len() >= MOST_ENDED {
             all.pop_front();
@@ -146,7 +146,7 @@ impl Transactions {
     }
 
     /// The transactions that were rolled back last, the latest first.
-    pub(crate) fn last_ended(&self) -> Vec<Ended> {
+    pub(crate) fn last_ended(&self) -> Vec<EndedTransaction> {
         locked(&self.ended).iter().rev().cloned().collect()
     }
 

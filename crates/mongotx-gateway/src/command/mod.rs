@@ -51,7 +51,7 @@ mod update;
 pub use self::read::read;
 pub(crate) use self::{
     allowed::{check_outside, check_said},
-    registry::{Arrived, NamedCommand, Route},
+    registry::{ArrivedCommand, NamedCommand, Route},
     table::{access_of, look_up},
 };
 use crate::{connection::Connection, context::Context};

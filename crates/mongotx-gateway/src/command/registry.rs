@@ -60,15 +60,15 @@ pub(crate) enum Route {
 
 /// Carries a command out, from its arrival to its reply. Its one future is on the heap, and what is
 /// in it needs no box of its own.
-pub(crate) type Run = for<'a> fn(Arrived<'a>) -> Running<'a>;
+pub(crate) type Run = for<'a> fn(ArrivedCommand<'a>) -> Running<'a>;
 /// A command that is being carried out.
 pub(crate) type Running<'a> = BoxFuture<'a, Result<Reply, CommandError>>;
 /// Answers a command that is about the gateway itself.
-pub(crate) type Local = for<'a> fn(Arrived<'a>) -> Result<Reply, CommandError>;
+pub(crate) type Local = for<'a> fn(ArrivedCommand<'a>) -> Result<Reply, CommandError>;
 
 /// A command that has arrived, for the handler that answers it.
 #[derive(Clone, Copy)]
-pub(crate) struct Arrived<'a> {
+pub(crate) struct ArrivedCommand<'a> {
     pub(crate) context: &'a Context,
     pub(crate) connection: &'a Connection,
     pub(crate) request: &'a Arc<Request>,

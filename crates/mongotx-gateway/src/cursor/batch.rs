@@ -4,7 +4,7 @@ use bson::{RawArrayBuf, RawDocumentBuf, Timestamp};
 use mongotx::Cursor;
 
 use super::gathered::{Gathered, Gathering, GatheringLimits};
-use crate::{changes::ChangeStream, failure::Answer, memory::Held, upstream::ServerCursor};
+use crate::{changes::ChangeStream, failure::Answer, memory::HeldMemory, upstream::ServerCursor};
 
 /// The most bytes of documents in one reply; one document may be larger.
 const BATCH_BYTES: usize = 16 * 1024 * 1024;
@@ -90,7 +90,12 @@ impl OpenCursor {
     ///
     /// # Errors
     /// 146 when there is no room for them.
-    pub(crate) async fn gathered(mut self, most: Option<usize>, room: GatheringLimits, held: Held) -> Answer<Self> {
+    pub(crate) async fn gathered(
+        mut self,
+        most: Option<usize>,
+        room: GatheringLimits,
+        held: HeldMemory,
+    ) -> Answer<Self> {
         let most = [most.map(|most| most as u64), self.left].into_iter().flatten().min();
         let mut gathering = Gathering::new(room, held);
         while most.is_none_or(|most| (gathering.count() as u64) < most) {

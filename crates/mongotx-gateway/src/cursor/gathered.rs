@@ -5,7 +5,7 @@ use bson::RawDocumentBuf;
 
 use crate::{
     failure::{Answer, Failure, codes},
-    memory::Held,
+    memory::HeldMemory,
 };
 
 /// Limits of one answer that is gathered.
@@ -21,7 +21,7 @@ pub(crate) struct GatheringLimits {
 /// Documents that are here already and wait to be sent, counted as held until they are.
 pub(crate) struct Gathered {
     documents: std::vec::IntoIter<RawDocumentBuf>,
-    held: Held,
+    held: HeldMemory,
 }
 
 /// Documents that are being gathered.
@@ -29,12 +29,12 @@ pub(super) struct Gathering {
     room: GatheringLimits,
     documents: Vec<RawDocumentBuf>,
     bytes: usize,
-    held: Held,
+    held: HeldMemory,
 }
 
 impl Gathering {
     /// Nothing is gathered yet. `held` counts what will be.
-    pub(super) fn new(room: GatheringLimits, held: Held) -> Self {
+    pub(super) fn new(room: GatheringLimits, held: HeldMemory) -> Self {
         Self { room, documents: Vec::new(), bytes: 0, held }
     }
 

@@ -56,11 +56,12 @@ impl CommandKind {
 pub(super) struct History {
     errors: AtomicU64,
     buckets: [[AtomicU64; BUCKETS]; CommandKind::ALL.len()],
-    kept: Mutex<Kept>,
+    kept: Mutex<HistoryState>,
 }
 
+/// The counts at the last sample, and the seconds that are kept.
 #[derive(Default)]
-struct Kept {
+struct HistoryState {
     errors: u64,
     buckets: Vec<u64>,
     totals: Totals,
@@ -156,7 +157,7 @@ impl History {
     }
 
     /// No code panics while it holds this lock.
-    fn kept(&self) -> MutexGuard<'_, Kept> {
+    fn kept(&self) -> MutexGuard<'_, HistoryState> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -12,12 +12,12 @@ use futures_util::FutureExt;
 
 use super::read::{Skipped, longest_bytes};
 use crate::{
-    connection::{Connection, End},
+    connection::{Connection, ForcedEnd},
     context::Context,
     dispatch,
     error::{CommandError, code},
     failure::PANICKED,
-    memory::Held,
+    memory::HeldMemory,
     reply::Reply,
     request::Request,
     wire::{self, Envelope, Form, Header, Incoming, OpCode, WireError, op_msg::MORE_TO_COME},
@@ -40,7 +40,7 @@ pub(super) async fn answer(
     connection: &Arc<Connection>,
     header: Header,
     payload: Vec<u8>,
-    held: &mut Held,
+    held: &mut HeldMemory,
 ) -> Result<Option<Vec<u8>>, WireError> {
     let plain = wire::plain_bytes(&header, &payload);
     let longest = longest_bytes(context, connection);
@@ -55,7 +55,7 @@ pub(super) async fn answer(
         Ok(request) => run_guarded(context, connection, request).await,
         Err(error) => error.into(),
     };
-    if connection.end() == End::Now {
+    if connection.end() == ForcedEnd::Now {
         return Err(WireError::Cut);
     }
     if !answer_wanted {
@@ -69,7 +69,7 @@ pub(super) async fn answer(
 }
 
 /// The reply, or an error instead of one that is large and for which there is no memory.
-fn hold(reply: Reply, held: &mut Held) -> Reply {
+fn hold(reply: Reply, held: &mut HeldMemory) -> Reply {
     let bytes = reply.body().as_bytes().len();
     if bytes <= SMALL_BYTES {
         held.grow_anyway(bytes);

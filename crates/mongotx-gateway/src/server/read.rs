@@ -11,7 +11,7 @@ use tokio::{
 use crate::{
     connection::Connection,
     context::Context,
-    memory::{Full, Held},
+    memory::{HeldMemory, MemoryFull},
     wire::{HEADER_BYTES, Header, MAX_MESSAGE_BYTES, WireError},
 };
 
@@ -40,7 +40,7 @@ pub(super) enum ReadError {
 /// A message for which there was no memory. Its bytes are gone.
 #[derive(Debug)]
 pub(super) struct Skipped {
-    pub(super) full: Full,
+    pub(super) full: MemoryFull,
     /// The first four bytes of its payload.
     pub(super) first: [u8; 4],
 }
@@ -73,7 +73,7 @@ pub(super) async fn read_message<R: AsyncBufRead + Unpin>(
     reader: &mut R,
     limit: Duration,
     longest: usize,
-    held: &mut Held,
+    held: &mut HeldMemory,
 ) -> Result<(Header, Result<Vec<u8>, Skipped>), ReadError> {
     timeout(limit, async {
         let mut header = [0; HEADER_BYTES];
@@ -93,7 +93,7 @@ pub(super) async fn read_message<R: AsyncBufRead + Unpin>(
 async fn read_held<R: AsyncBufRead + Unpin>(
     reader: &mut R,
     bytes: usize,
-    held: &mut Held,
+    held: &mut HeldMemory,
 ) -> io::Result<Result<Vec<u8>, Skipped>> {
     let mut payload = Vec::new();
     while payload.len() < bytes {

@@ -37,9 +37,9 @@ pub(super) async fn serve(server: &Arc<Server>, socket: impl Socket, peer: Peer,
     let mut reader = Reader::new(reader);
     let end = tokio::select! {
         end = converse(server, &connection, guest, &mut reader, &mut writer) => end,
-        () = server.ending.cancelled() => End::Closing,
-        () = guest.evicted.cancelled() => End::Evicted,
-        () = guest.revoked.cancelled() => End::Revoked,
+        () = server.ending.cancelled() => ConnectionEnd::Closing,
+        () = guest.evicted.cancelled() => ConnectionEnd::Evicted,
+        () = guest.revoked.cancelled() => ConnectionEnd::Revoked,
     };
     tracing::info!(connection = connection.id(), reason = %end, "a connection has ended");
     connection.set_gone();
@@ -48,7 +48,7 @@ pub(super) async fn serve(server: &Arc<Server>, socket: impl Socket, peer: Peer,
 
 /// Reason why a connection ended.
 #[derive(Debug, thiserror::Error)]
-enum End {
+enum ConnectionEnd {
     #[error("the gateway is closing")]
     Closing,
     #[error("it has not logged in, and others need its place (--max-connections)")]
@@ -75,7 +75,7 @@ async fn converse<S: Socket>(
     guest: &Guest,
     reader: &mut (impl AsyncBufRead + Unpin),
     writer: &mut WriteHalf<S>,
-) -> End {
+) -> ConnectionEnd {
     let first_message = server.context.tuning().limits.first_message;
     let mut silence = Some((first_message, "--first-message-timeout"));
     loop {
@@ -84,7 +84,7 @@ async fn converse<S: Socket>(
                 biased;
                 // A message that has begun is answered even so.
                 here = await_message(reader, silence) => here?,
-                () = server.closing.cancelled() => return Err(End::Closing),
+                () = server.closing.cancelled() => return Err(ConnectionEnd::Closing),
             }
             guest.spoke();
             let tuning = server.context.tuning();
@@ -100,7 +100,7 @@ async fn converse<S: Socket>(
                 Err(skipped) => refuse(header, &skipped)?,
             };
             if let Some(bytes) = bytes {
-                timeout(limits.answer, send(writer, &bytes)).await.map_err(|_| End::Deaf)??;
+                timeout(limits.answer, send(writer, &bytes)).await.map_err(|_| ConnectionEnd::Deaf)??;
             }
             Ok(())
         };
@@ -108,10 +108,10 @@ async fn converse<S: Socket>(
             return end;
         }
         if server.closing.is_cancelled() {
-            return End::Closing;
+            return ConnectionEnd::Closing;
         }
-        if connection.end() == connection::End::AfterAnswer {
-            return End::Refused;
+        if connection.end() == connection::ForcedEnd::AfterAnswer {
+            return ConnectionEnd::Refused;
         }
         let is_stranger = is_stranger(&server.context, connection);
         guest.is(connection.user().as_deref());

@@ -4,22 +4,22 @@ use std::{sync::Arc, time::Instant};
 
 use super::{Lsid, machine::State};
 use crate::{
-    activity::transactions::{Ended, Rival, Snapshot, Transactions},
+    activity::transactions::{EndedTransaction, Rival, Snapshot, Transactions},
     failure::Failure,
     metrics::{AbortReason, Metrics, Repeated},
 };
 
-/// Receivers of the news that a transaction has ended.
+/// Counters, log and list of the transactions that were rolled back.
 #[derive(Clone, Copy)]
-pub(crate) struct Audience<'a> {
+pub(crate) struct AbortListeners<'a> {
     pub(crate) metrics: &'a Metrics,
     pub(crate) transactions: &'a Transactions,
 }
 
-impl Audience<'_> {
+impl AbortListeners<'_> {
     /// A transaction was rolled back. `shown`: what others saw of it. The refusal's words are not
     /// logged, they may have parts of documents in them.
-    pub(crate) fn tell(
+    pub(crate) fn report(
         self,
         lsid: &Lsid,
         number: i64,
@@ -33,7 +33,7 @@ impl Audience<'_> {
         let rival = rival.map(|id| Rival { id, shown: self.transactions.find(id).map(|open| open.now()) });
         log(lsid, number, reason, code, shown.as_ref(), rival.as_ref());
         if let Some(shown) = shown {
-            self.transactions.ended(Ended { at: Instant::now(), reason: reason.name(), code, shown, rival });
+            self.transactions.ended(EndedTransaction { at: Instant::now(), reason: reason.name(), code, shown, rival });
         }
     }
 }
@@ -69,7 +69,7 @@ pub(crate) struct Transition {
 /// Counts how a transaction has ended, if it has. `commits`: it was to be committed, not rolled
 /// back.
 pub(crate) fn count(
-    audience: Audience<'_>,
+    abort_listeners: AbortListeners<'_>,
     lsid: &Lsid,
     number: i64,
     commits: bool,
@@ -77,7 +77,7 @@ pub(crate) fn count(
     failure: Option<&Failure>,
     shown: Option<Snapshot>,
 ) {
-    let metrics = audience.metrics;
+    let metrics = abort_listeners.metrics;
     let Transition { before, after } = states;
     if commits && matches!(before, State::Committed | State::InDoubt) {
         metrics.retried(Repeated::Commit);
@@ -88,7 +88,7 @@ pub(crate) fn count(
         }
         (State::Open | State::InDoubt, State::Aborted) => {
             let reason = if commits { AbortReason::of(failure, AbortReason::NotCommitted) } else { AbortReason::Asked };
-            audience.tell(lsid, number, reason, failure, shown);
+            abort_listeners.report(lsid, number, reason, failure, shown);
         }
         _ => {}
     }

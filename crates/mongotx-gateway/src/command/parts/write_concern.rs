@@ -17,11 +17,12 @@ const MOST_MEMBERS: i64 = 50;
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct WriteConcern {
     asked: Document,
-    w: W,
+    w: Acknowledgment,
 }
 
+/// Members of the set that have to acknowledge a write: the option `w`.
 #[derive(Clone, Debug, PartialEq)]
-enum W {
+enum Acknowledgment {
     Default,
     Members(i64),
     Named(String),
@@ -36,11 +37,11 @@ impl WriteConcern {
             let message = format!("\"writeConcern\" had the wrong type. Expected object, found {}", type_name(value));
             return Err(Failure::new(codes::TYPE_MISMATCH, message));
         };
-        let mut w = W::Default;
+        let mut w = Acknowledgment::Default;
         for (field, value) in asked {
             match (field.as_str(), value) {
-                ("w", Bson::String(name)) => w = W::Named(name.clone()),
-                ("w", value) => w = W::Members(members(value)?),
+                ("w", Bson::String(name)) => w = Acknowledgment::Named(name.clone()),
+                ("w", value) => w = Acknowledgment::Members(members(value)?),
                 ("j" | "fsync" | "wtimeout" | "wElectionId" | "wOpTime" | "getLastError" | "provenance", _) => {}
                 _ => {
                     let message = format!("BSON field 'WriteConcernOptions.{field}' is an unknown field.");
@@ -57,9 +58,9 @@ impl WriteConcern {
             return self.error();
         }
         let more = match &self.w {
-            W::Default => false,
-            W::Members(members) => *members > 1,
-            W::Named(name) => name != "majority",
+            Acknowledgment::Default => false,
+            Acknowledgment::Members(members) => *members > 1,
+            Acknowledgment::Named(name) => name != "majority",
         };
         if !more {
             return None;
@@ -75,10 +76,10 @@ impl WriteConcern {
     /// The error of a concern that a single server cannot meet.
     fn error(&self) -> Option<Document> {
         let (code, message) = match &self.w {
-            W::Members(members) if *members > 1 => {
+            Acknowledgment::Members(members) if *members > 1 => {
                 (codes::UNSATISFIABLE_WRITE_CONCERN, "Not enough data-bearing nodes".to_owned())
             }
-            W::Named(name) if name != "majority" => {
+            Acknowledgment::Named(name) if name != "majority" => {
                 let message = format!("No write concern mode named '{name}' found in replica set configuration");
                 (codes::UNKNOWN_WRITE_CONCERN, message)
             }

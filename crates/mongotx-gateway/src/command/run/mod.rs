@@ -33,7 +33,7 @@ pub(super) use self::{
 use super::{
     allowed::refusal,
     parts::body::HandlerReply,
-    registry::{Arrived, Running},
+    registry::{ArrivedCommand, Running},
 };
 use crate::{
     failure::{Answer, Failure, codes},
@@ -43,7 +43,7 @@ use crate::{
 };
 
 /// A command that no transaction may hold.
-pub(super) fn outside<H: Handler>(arrived: Arrived<'_>) -> Running<'_> {
+pub(super) fn outside<H: Handler>(arrived: ArrivedCommand<'_>) -> Running<'_> {
     carry_out(arrived, outside_by_mode::<H>)
 }
 
@@ -56,7 +56,7 @@ async fn outside_by_mode<H: Handler>(mut parsed: Parsed<'_>) -> Answer<HandlerRe
 }
 
 /// A command that may be a statement of a transaction.
-pub(super) fn statement<H: Handler>(arrived: Arrived<'_>) -> Running<'_> {
+pub(super) fn statement<H: Handler>(arrived: ArrivedCommand<'_>) -> Running<'_> {
     carry_out(arrived, statement_by_mode::<H>)
 }
 
@@ -71,7 +71,7 @@ async fn statement_by_mode<H: Handler>(mut parsed: Parsed<'_>) -> Answer<Handler
 }
 
 /// A write that may be a statement of a transaction, or have a number of its own.
-pub(super) fn retryable<H: Handler>(arrived: Arrived<'_>) -> Running<'_> {
+pub(super) fn retryable<H: Handler>(arrived: ArrivedCommand<'_>) -> Running<'_> {
     carry_out(arrived, retryable_by_mode::<H>)
 }
 
@@ -86,12 +86,12 @@ async fn retryable_by_mode<H: Handler>(mut parsed: Parsed<'_>) -> Answer<Handler
 }
 
 /// Runs `commitTransaction` in the mode of its session.
-pub(super) fn commit(arrived: Arrived<'_>) -> Running<'_> {
+pub(super) fn commit(arrived: ArrivedCommand<'_>) -> Running<'_> {
     carry_out(arrived, |parsed| end_by_mode(parsed, true))
 }
 
 /// Runs `abortTransaction` in the mode of its session.
-pub(super) fn abort(arrived: Arrived<'_>) -> Running<'_> {
+pub(super) fn abort(arrived: ArrivedCommand<'_>) -> Running<'_> {
     carry_out(arrived, |parsed| end_by_mode(parsed, false))
 }
 
@@ -107,7 +107,7 @@ async fn end_by_mode(mut parsed: Parsed<'_>, commits: bool) -> Answer<HandlerRep
 }
 
 /// Takes the command apart, and makes a reply of what `run` makes of it.
-fn carry_out<'a, F>(arrived: Arrived<'a>, run: impl FnOnce(Parsed<'a>) -> F + Send + 'a) -> Running<'a>
+fn carry_out<'a, F>(arrived: ArrivedCommand<'a>, run: impl FnOnce(Parsed<'a>) -> F + Send + 'a) -> Running<'a>
 where
     F: Future<Output = Answer<HandlerReply>> + Send + 'a,
 {

@@ -11,7 +11,7 @@ use crate::{
     access::User,
     command::{
         parts::{body::HandlerReply, call::Call, generic::Generic},
-        registry::{Arrived, Command},
+        registry::{ArrivedCommand, Command},
     },
     connection::Connection,
     context::Context,
@@ -41,8 +41,8 @@ impl<'a> Parsed<'a> {
     /// # Errors
     /// The server's errors for malformed session fields, and for fields that every command may
     /// carry.
-    pub(super) fn take(arrived: Arrived<'a>, mut body: Document) -> Answer<Self> {
-        let Arrived { context, connection, request, command } = arrived;
+    pub(super) fn take(arrived: ArrivedCommand<'a>, mut body: Document) -> Answer<Self> {
+        let ArrivedCommand { context, connection, request, command } = arrived;
         let user = connection.user();
         let mode = Mode::take(&mut body)?.of_user(user.as_deref())?;
         let generic = Generic::take(&mut body)?;

@@ -57,7 +57,7 @@ pub(super) async fn run_in_transaction<H: Handler>(
     };
     if step == Step::Open {
         if let Some(shown) = work.roll_back_older().await {
-            state.audience().tell(&lsid, older, AbortReason::Superseded, None, Some(shown));
+            state.abort_listeners().report(&lsid, older, AbortReason::Superseded, None, Some(shown));
         }
         state.cursors.kill_of_transactions(&lsid);
         let who = parsed.connection.doing().who();
@@ -93,7 +93,7 @@ pub(super) async fn end(
     let after = work.machine.state();
     let shown = shown.filter(|_| after == State::Aborted).map(|shown| shown.now());
     let states = Transition { before, after };
-    end::count(state.audience(), &lsid, number, commits, states, ended.as_ref().err(), shown);
+    end::count(state.abort_listeners(), &lsid, number, commits, states, ended.as_ref().err(), shown);
     state.cursors.kill_of_transactions(&lsid);
     named(&work, parsed, ended)
 }
@@ -214,7 +214,7 @@ async fn in_transaction<H: Handler>(
         let failure = made.as_ref().err();
         let otherwise = if is_lost { AbortReason::ConnectionLost } else { AbortReason::Refused };
         let reason = AbortReason::of(failure, otherwise);
-        state.audience().tell(lsid, work.machine.newest(), reason, failure, shown);
+        state.abort_listeners().report(lsid, work.machine.newest(), reason, failure, shown);
         state.cursors.kill_of_transactions(lsid);
     }
     let lifetime = state.limits().transaction_lifetime;

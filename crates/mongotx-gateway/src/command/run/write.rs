@@ -64,7 +64,7 @@ pub(crate) async fn begin_write(context: &Context, lsid: &Lsid, number: i64, wor
         return Ok(());
     }
     if let Some(shown) = work.roll_back_older().await {
-        state.audience().tell(lsid, older, AbortReason::Superseded, None, Some(shown));
+        state.abort_listeners().report(lsid, older, AbortReason::Superseded, None, Some(shown));
     }
     state.cursors.kill_of_transactions(lsid);
     work.retry.clear();

@@ -9,7 +9,7 @@ use crate::{
     access::User,
     activity::{
         ClientIdentity,
-        transactions::{Ended, Snapshot},
+        transactions::{EndedTransaction, Snapshot},
     },
     context::Context,
     look::{Kind, Operation, OperationFilter, look},
@@ -86,7 +86,7 @@ fn waits(context: &Context, wait: &Wait) -> Value {
     })
 }
 
-fn rolled_back(ended: &Ended) -> Value {
+fn rolled_back(ended: &EndedTransaction) -> Value {
     json!({
         "ago_ms": millis(ended.at.elapsed()),
         "reason": ended.reason,
