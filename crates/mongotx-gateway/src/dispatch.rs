@@ -55,7 +55,7 @@ fn tell_slow(connection: &Connection, request: &Request, name: &str, took: Durat
         command = name, database = ?request.database(), duration_ms = took.as_millis() as u64, ok,
         connection = connection.id(), user = ?who.user.as_ref().map(ToString::to_string).unwrap_or_default(),
         application = who.application.as_deref().map(tracing::field::debug), host = %who.host,
-        namespace = ?shape::namespace(request), shape = %shape::of(request), "a slow command",
+        namespace = ?shape::namespace(request), shape = %shape::shape_of(request), "a slow command",
     );
 }
 

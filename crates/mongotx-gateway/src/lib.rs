@@ -12,7 +12,7 @@
 //! direction:
 //!
 //! ```text
-//! gateway, server ─► dispatch ─► command, passthrough ─► handshake ─► context ─► look, activity_record ─► state, members ─► upstream
+//! gateway, server ─► dispatch ─► command, passthrough ─► handshake ─► context ─► operations, activity_record ─► state, members ─► upstream
 //!                 state ─► fail_points, cursor ─► session, connection ─► activity ─► access, metrics, api ─► fields ─► failure ─► reply
 //! ```
 
@@ -36,10 +36,10 @@ mod handshake;
 mod http;
 #[cfg(feature = "http")]
 pub mod http;
-mod look;
 mod members;
 mod memory;
 mod metrics;
+mod operations;
 mod options;
 mod passthrough;
 mod reply;

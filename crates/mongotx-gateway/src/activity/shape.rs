@@ -43,7 +43,7 @@ struct FieldsLeft {
 }
 
 /// The shape of a command.
-pub(crate) fn of(request: &Request) -> Document {
+pub(crate) fn shape_of(request: &Request) -> Document {
     let mut room = FieldsLeft { fields: MOST_FIELDS };
     let mut shape = Document::new();
     let mut fields = request.body().iter().map_while(Result::ok);
@@ -195,7 +195,7 @@ mod tests {
     use super::*;
 
     fn shape(command: Document) -> Document {
-        of(&Request::of(&command).unwrap())
+        shape_of(&Request::of(&command).unwrap())
     }
 
     #[test]
@@ -235,7 +235,7 @@ mod tests {
         let updates = Sequence::new("updates", &[update(1), update(2)]).unwrap();
         let request = Request::of_parts(body, vec![updates], None).unwrap();
         let wanted = doc! {"update": "c", "updates": [{"q": {"_id": "?number"}, "u": {"$set": {"a": "?number"}}}]};
-        assert_eq!((of(&request), namespace(&request)), (wanted, "d.c".to_owned()));
+        assert_eq!((shape_of(&request), namespace(&request)), (wanted, "d.c".to_owned()));
     }
 
     #[test]

@@ -72,7 +72,7 @@ impl Statement {
     pub(crate) fn shape(&self) -> Option<String> {
         match self {
             Self::None => None,
-            Self::Kept(request) => Some(shape::of(request).to_string()),
+            Self::Kept(request) => Some(shape::shape_of(request).to_string()),
             Self::Named(_, name) => Some(format!("{{ {name:?}: … }}")),
         }
     }
@@ -172,7 +172,7 @@ impl OpenTransaction {
     }
 
     /// Notes the id under which the store knows the transaction.
-    pub(crate) fn is(self: &Arc<Self>, id: TxId) {
+    pub(crate) fn note_id(self: &Arc<Self>, id: TxId) {
         let is_new = locked(&self.state).id.replace(id) != Some(id);
         if is_new {
             self.known.locked().insert(id, Arc::downgrade(self));
@@ -232,7 +232,7 @@ mod tests {
         let open = OpenTransaction::new(&known, "s".to_owned(), 3, Arc::default());
         let id = TxId { client: ClientId([1; 12]), seq: 9 };
         assert!(known.find(id).is_none());
-        open.is(id);
+        open.note_id(id);
         assert_eq!(known.find(id).unwrap().number, 3);
         drop(open);
         assert!(known.find(id).is_none() && known.locked().is_empty());

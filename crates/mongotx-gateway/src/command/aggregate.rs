@@ -160,8 +160,8 @@ pub(super) async fn answer_aggregate(call: &mut Call<'_>) -> Answer<Body> {
         let wanted = ChangeStreamRequest { stages, collation, variables, explain, first };
         return change_stream::open(call, namespace, of_database, wanted).boxed().await;
     }
-    local_sessions::put(call, of_database, &mut pipeline.stages)?;
-    current_op::put(call, of_database, &mut pipeline.stages)?;
+    local_sessions::replace_stage(call, of_database, &mut pipeline.stages)?;
+    current_op::replace_stage(call, of_database, &mut pipeline.stages)?;
     if let Some(level) = call.validated {
         pipeline.check_validated(level)?;
     }

@@ -13,7 +13,7 @@ use crate::{
     context::Context,
     failure::{Answer, Failure, codes},
     fields::{Fields, type_name},
-    look::{Kind, Operation, OperationFilter, Transaction, look},
+    operations::{Kind, Operation, OperationFilter, Transaction, running_operations},
     session::Lsid,
 };
 
@@ -42,7 +42,7 @@ pub(super) async fn answer_current_op(call: &mut Call<'_>) -> Answer<Body> {
 /// # Errors
 /// The server's errors for unknown options, for another database or a collection (73), and in a
 /// transaction (263).
-pub(super) fn put(call: &Call<'_>, of_database: bool, stages: &mut [Document]) -> Answer<()> {
+pub(super) fn replace_stage(call: &Call<'_>, of_database: bool, stages: &mut [Document]) -> Answer<()> {
     let Some(first) = stages.first_mut() else { return Ok(()) };
     let Some(options) = first.get(STAGE) else { return Ok(()) };
     let asked = CurrentOpOptions::of(options)?;
@@ -97,7 +97,8 @@ fn documents(operations: Vec<Bson>) -> Document {
 fn operations(call: &Call<'_>, asked: CurrentOpOptions) -> Vec<Bson> {
     let CurrentOpOptions { sees_all, idle_connections, idle_transactions } = asked;
     let user = (!sees_all).then(|| call.user_digest()).filter(|user| !user.is_empty());
-    let found = look(&call.context.tx, OperationFilter { user, idle_connections, idle_transactions, most: MOST });
+    let found =
+        running_operations(&call.context.tx, OperationFilter { user, idle_connections, idle_transactions, most: MOST });
     let (mut shown, mut bytes) = (Vec::new(), 0);
     for operation in &found {
         let described = describe(call.context, operation);

@@ -59,7 +59,7 @@ pub(super) async fn commit(work: &mut SessionWork, mut ending: Ending<'_>) -> An
     let token = ending.token()?;
     let Ending { client, number, concern, has_tokens, fields, .. } = ending;
     fields.finish()?;
-    match work.machine.on(number, Event::Commit) {
+    match work.machine.handle(number, Event::Commit) {
         Ok(Step::Commit) => commit_open(work).await?,
         Ok(Step::Learn) => {
             let id = work.id;
@@ -158,7 +158,7 @@ pub(super) async fn abort(work: &mut SessionWork, mut ending: Ending<'_>) -> Ans
     let token = ending.token()?;
     let Ending { client, number, fields, .. } = ending;
     fields.finish()?;
-    match work.machine.on(number, Event::Abort) {
+    match work.machine.handle(number, Event::Abort) {
         Ok(Step::Abort) => {
             work.roll_back().await;
         }

@@ -19,7 +19,7 @@ const STAGE: &str = "$listLocalSessions";
 ///
 /// # Errors
 /// The server's errors for unknown options, for a collection (73), and in a transaction (263).
-pub(super) fn put(call: &Call<'_>, of_database: bool, stages: &mut [Document]) -> Answer<()> {
+pub(super) fn replace_stage(call: &Call<'_>, of_database: bool, stages: &mut [Document]) -> Answer<()> {
     let Some(first) = stages.first_mut() else { return Ok(()) };
     let Some(options) = first.get(STAGE) else { return Ok(()) };
     let sees_all = sees_all(options)?;

@@ -38,7 +38,7 @@ pub(super) fn answer_hello(
         let text = "loadBalanced: the gateway keeps sessions by itself and cannot stand behind a load balancer";
         return Err(CommandError::new(code::COMMAND_NOT_SUPPORTED, text));
     }
-    metadata::keep(connection, body)?;
+    metadata::keep_metadata(connection, body)?;
     let primary = if request.name() == "hello" { "isWritablePrimary" } else { "ismaster" };
     let mut reply = doc! {};
     if let Ok(Some(RawBsonRef::Boolean(true))) = body.get("helloOk") {

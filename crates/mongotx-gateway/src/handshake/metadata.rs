@@ -13,7 +13,7 @@ const LONGEST_BYTES: usize = 512;
 const LONGEST_NAME_BYTES: usize = 128;
 
 /// Keeps the client's description of itself, if the message has one. A client sends it once.
-pub(super) fn keep(connection: &Connection, hello: &RawDocument) -> Result<(), CommandError> {
+pub(super) fn keep_metadata(connection: &Connection, hello: &RawDocument) -> Result<(), CommandError> {
     let client = match hello.get("client") {
         Ok(None) => return Ok(()),
         Ok(Some(RawBsonRef::Document(client))) => client,
@@ -66,10 +66,10 @@ mod tests {
     #[test]
     fn it_is_said_once() {
         let connection = Connection::new(1, Peer::Unix);
-        keep(&connection, &rawdoc! {"hello": 1}).unwrap();
+        keep_metadata(&connection, &rawdoc! {"hello": 1}).unwrap();
         assert_eq!(connection.metadata(), None);
-        keep(&connection, &driver("a")).unwrap();
-        let again = keep(&connection, &driver("b")).unwrap_err();
+        keep_metadata(&connection, &driver("a")).unwrap();
+        let again = keep_metadata(&connection, &driver("b")).unwrap_err();
         assert_eq!(again.code, code::CLIENT_METADATA_CANNOT_BE_MUTATED);
         let name =
             connection.metadata().unwrap().get_document("application").unwrap().get_str("name").unwrap().to_owned();
@@ -78,7 +78,7 @@ mod tests {
 
     #[test]
     fn what_is_missing_or_too_long_is_named() {
-        let refused = |hello: RawDocumentBuf| keep(&Connection::new(1, Peer::Unix), &hello).unwrap_err();
+        let refused = |hello: RawDocumentBuf| keep_metadata(&Connection::new(1, Peer::Unix), &hello).unwrap_err();
         assert_eq!(refused(rawdoc! {"client": 1}).code, code::TYPE_MISMATCH);
         assert_eq!(refused(rawdoc! {"client": {}}).code, code::CLIENT_METADATA_MISSING_FIELD);
         assert_eq!(refused(driver(&"x".repeat(129))).code, code::CLIENT_METADATA_APP_NAME_TOO_LARGE);

@@ -73,7 +73,7 @@ impl Guest {
     }
 
     /// Notes the user that its client has logged in as, or that it has not yet.
-    pub(super) fn is(&self, user: Option<&User>) {
+    pub(super) fn note_user(&self, user: Option<&User>) {
         let mut known = self.user();
         if known.as_ref() != user.map(|user| &user.digest) {
             *known = user.map(|user| user.digest.clone());

@@ -114,7 +114,7 @@ async fn converse<S: Socket>(
             return ConnectionEnd::Refused;
         }
         let is_stranger = is_stranger(&server.context, connection);
-        guest.is(connection.user().as_deref());
+        guest.note_user(connection.user().as_deref());
         silence = longest_silence(&server.context.tuning().limits, is_stranger);
     }
 }

@@ -109,7 +109,7 @@ impl Machine {
     ///
     /// # Errors
     /// The server's refusal.
-    pub(crate) fn on(&mut self, number: i64, event: Event) -> Result<Step, Refusal> {
+    pub(crate) fn handle(&mut self, number: i64, event: Event) -> Result<Step, Refusal> {
         match number.cmp(&self.newest) {
             std::cmp::Ordering::Less => Err(Refusal::TooOld { number, newest: self.newest }),
             std::cmp::Ordering::Equal => self.on_newest(event),
@@ -197,7 +197,7 @@ mod tests {
         for state in [State::Written, State::Open, State::InDoubt, State::Committed, State::Aborted] {
             for (event, wanted) in EVENTS.into_iter().zip(answers(state)) {
                 let mut machine = in_state(state);
-                assert_eq!(coded(machine.on(3, event)), wanted, "{state:?} {event:?}");
+                assert_eq!(coded(machine.handle(3, event)), wanted, "{state:?} {event:?}");
                 assert_eq!(machine, in_state(state), "{state:?} {event:?}");
             }
         }
@@ -207,7 +207,7 @@ mod tests {
     fn an_older_number_is_too_old_whatever_it_wants() {
         for event in EVENTS {
             let mut machine = in_state(State::Open);
-            assert_eq!(coded(machine.on(2, event)), Err(225), "{event:?}");
+            assert_eq!(coded(machine.handle(2, event)), Err(225), "{event:?}");
             assert_eq!(machine, in_state(State::Open));
         }
     }
@@ -219,7 +219,7 @@ mod tests {
                 EVENTS.into_iter().zip([Ok(Step::Open), Err(251), Err(251), Err(251), Ok(Step::Write)])
             {
                 let mut machine = in_state(state);
-                assert_eq!(coded(machine.on(4, event)), wanted, "{state:?} {event:?}");
+                assert_eq!(coded(machine.handle(4, event)), wanted, "{state:?} {event:?}");
                 assert_eq!(machine.newest, if wanted.is_ok() { 4 } else { 3 }, "{state:?} {event:?}");
             }
         }
@@ -242,6 +242,6 @@ mod tests {
         machine.learnt(2, End::Committed);
         assert_eq!(machine, in_state(State::Open));
         machine.learnt(7, End::Committed);
-        assert_eq!(machine.on(7, Event::Commit), Ok(Step::AnswerCommitted));
+        assert_eq!(machine.handle(7, Event::Commit), Ok(Step::AnswerCommitted));
     }
 }

@@ -227,7 +227,7 @@ mod tests {
     fn committed(table: &SessionTable, lsid: &Lsid) {
         let entry = table.get(lsid, Instant::now()).unwrap();
         let mut work = entry.try_check_out().unwrap();
-        work.machine.on(1, Event::Begin).unwrap();
+        work.machine.handle(1, Event::Begin).unwrap();
         work.machine.ended(End::Committed);
     }
 

@@ -51,7 +51,7 @@ pub(super) async fn run_in_transaction<H: Handler>(
     let mut work = entry.check_out().await;
     let event = if begins { Event::Begin } else { Event::Continue };
     let older = work.machine.newest();
-    let step = match work.machine.on(number, event) {
+    let step = match work.machine.handle(number, event) {
         Ok(step) => step,
         Err(refusal) => return Err(work.explain_overdue(number, refusal.into())),
     };
@@ -206,7 +206,7 @@ async fn in_transaction<H: Handler>(
     let is_refused = call.is_refused || made.is_err();
     if let Some(id) = open.session.id() {
         work.id = Some(id);
-        open.shown.is(id);
+        open.shown.note_id(id);
     }
     let is_lost = connection.is_gone();
     if is_refused || is_lost || !work.open.as_ref().is_some_and(|open| open.session.is_open()) {

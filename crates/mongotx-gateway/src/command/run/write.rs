@@ -58,7 +58,7 @@ pub(super) async fn run_numbered_write<H: Handler>(
 pub(crate) async fn begin_write(context: &Context, lsid: &Lsid, number: i64, work: &mut SessionWork) -> Answer<()> {
     let state = &context.tx;
     let older = work.machine.newest();
-    if work.machine.on(number, Event::Write)? == Step::WriteAgain {
+    if work.machine.handle(number, Event::Write)? == Step::WriteAgain {
         state.metrics.retried(Repeated::Write);
         work.retry.begins();
         return Ok(());

@@ -7,18 +7,18 @@
 //! | this one | connections, and the part that answers each request |
 //! | `login` | users of the gateway, by HTTP Basic |
 //! | `page` | the page itself, and its files: nothing comes from anywhere else |
-//! | `now` | activity at this gateway, as JSON |
+//! | `activity_json` | activity at this gateway, as JSON |
 //! | `store` | the clients that the store knows, as JSON, looked at every other second while a page is open |
-//! | `acts` | the actions of the buttons |
+//! | `actions` | the actions of the buttons |
 //!
 //! Which requests a browser may send here is in `http::guard`.
 //!
 //! Requests to the page hold no client of the gateway up: there are few connections at a time,
 //! requests are short and have little time, and every list is bounded.
 
-mod acts;
+mod actions;
+mod activity_json;
 mod login;
-mod now;
 mod page;
 mod store;
 
@@ -157,9 +157,9 @@ impl PageState {
             None => None,
             Some(users) => Some(self.logins.check(&self.server.context, users, request.headers(), peer).await?),
         };
-        let acts = *request.method() == Method::POST;
+        let is_action = *request.method() == Method::POST;
         if let Some(user) = &user {
-            check_role(user, acts)?;
+            check_role(user, is_action)?;
         }
         let by = user.as_deref();
         match *request.method() {
@@ -187,7 +187,7 @@ impl PageState {
             "/state" => {
                 let since = query.and_then(|query| query.strip_prefix("since=")?.parse().ok()).unwrap_or(0);
                 let clients = self.store.clients(context).await;
-                let state = now::state(context, since, user, &clients);
+                let state = activity_json::state(context, since, user, &clients);
                 Ok(reply(StatusCode::OK, JSON, state.to_string()))
             }
             _ => Err((StatusCode::NOT_FOUND, "there is nothing here".to_owned())),
@@ -196,24 +196,24 @@ impl PageState {
 
     async fn act(&self, path: &str, body: &[u8], user: Option<&User>, peer: SocketAddr) -> Result<Answer, Refusal> {
         let bad = |why: String| (StatusCode::BAD_REQUEST, why);
-        let by = acts::Operator { user: user.map(|user| user.name.to_string()).unwrap_or_default(), peer };
+        let by = actions::Operator { user: user.map(|user| user.name.to_string()).unwrap_or_default(), peer };
         let context = &self.server.context;
         let said =
             serde_json::from_slice(body).map_err(|error| bad(format!("the request is not understood: {error}")))?;
         let done = match path {
-            "/abort" => acts::abort(context, &said, &by).await,
-            "/end" => acts::end(context, &said, &by),
-            "/holds" => acts::holds(context, &said).await,
-            "/repair" => acts::repair(context, &by).await,
+            "/abort" => actions::abort(context, &said, &by).await,
+            "/end" => actions::end(context, &said, &by),
+            "/holds" => actions::holds(context, &said).await,
+            "/repair" => actions::repair(context, &by).await,
             _ => return Err((StatusCode::NOT_FOUND, "there is nothing here".to_owned())),
         };
         done.map(|done| reply(StatusCode::OK, JSON, done.to_string())).map_err(bad)
     }
 }
 
-/// Checks that the user may see the page, or, if `acts`, end operations of others.
-fn check_role(user: &User, acts: bool) -> Result<(), Refusal> {
-    let why = match acts {
+/// Checks that the user may see the page, or, if `is_action`, end operations of others.
+fn check_role(user: &User, is_action: bool) -> Result<(), Refusal> {
+    let why = match is_action {
         true if user.is_root() => return Ok(()),
         false if user.may_monitor() => return Ok(()),
         true => "the buttons are for users with the role root",

@@ -8,7 +8,7 @@ use mongotx::ClientInfo;
 use serde_json::{Value, json};
 use tokio::{sync::Mutex, time::timeout};
 
-use super::now::millis;
+use super::activity_json::millis;
 use crate::context::Context;
 
 /// The longest time for which an answer about the store is shown again.

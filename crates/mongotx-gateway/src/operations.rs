@@ -77,7 +77,7 @@ impl Transaction {
 
 /// The operations at this moment, at most so many. Looking delays others only by the time it takes
 /// to copy a few references.
-pub(crate) fn look(state: &State, wanted: OperationFilter<'_>) -> Vec<Operation> {
+pub(crate) fn running_operations(state: &State, wanted: OperationFilter<'_>) -> Vec<Operation> {
     let now = Instant::now();
     let is_wanted = |who: &ClientIdentity| {
         let digest = || who.user.as_ref().map(|user| user.digest()).unwrap_or_default();
@@ -156,7 +156,7 @@ impl Operation {
     pub(crate) fn shape(&self) -> bson::Document {
         match &self.statement {
             Statement::Kept(request) => {
-                let mut shape = shape::of(request);
+                let mut shape = shape::shape_of(request);
                 shape.insert("$db", request.database());
                 shape
             }

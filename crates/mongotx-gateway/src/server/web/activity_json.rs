@@ -12,8 +12,8 @@ use crate::{
         transactions::{EndedTransaction, Snapshot},
     },
     context::Context,
-    look::{Kind, Operation, OperationFilter, look},
     metrics::history::{CommandKind, SecondFigures},
+    operations::{Kind, Operation, OperationFilter, running_operations},
     session::Lsid,
 };
 
@@ -26,7 +26,7 @@ const MOST_SHOWN: usize = 100;
 /// since 1970.
 pub(super) fn state(context: &Context, since: u64, user: Option<&User>, clients: &Value) -> Value {
     let wanted = OperationFilter { user: None, idle_connections: false, idle_transactions: true, most: MOST_SEEN };
-    let mut found = look(&context.tx, wanted);
+    let mut found = running_operations(&context.tx, wanted);
     let blocking: HashSet<TxId> = found.iter().filter_map(|one| Some(one.wait.as_ref()?.rival)).collect();
     let is_blocking = |one: &Operation| {
         one.transaction.as_ref().and_then(|transaction| transaction.id).is_some_and(|id| blocking.contains(&id))

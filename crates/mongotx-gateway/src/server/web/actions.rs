@@ -6,7 +6,7 @@ use mongotx::{ClientId, Outcome, TxId};
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use super::now::session_of;
+use super::activity_json::session_of;
 use crate::{context::Context, state::Interrupted};
 
 /// Time limit of looking for what a client holds.
