@@ -62,6 +62,7 @@ pub struct Session {
     attempts: Attempts,
 }
 
+/// State of a session: whether a transaction is open in it.
 enum State {
     Idle,
     Open(Arc<SessionTransaction>),

@@ -46,6 +46,7 @@ use crate::{
     options::{Isolation, Namespace, TransactionOptions},
 };
 
+/// A transaction from its beginning to its end: what it holds, has read, and has sent.
 pub(crate) struct Transaction {
     pub(crate) options: TransactionOptions,
     isolation: Isolation,

@@ -34,6 +34,7 @@ pub(crate) struct ReadStep {
     kind: StepKind,
 }
 
+/// Kind of a read step: the probe before an answer, or the answer.
 enum StepKind {
     /// A probe for a document that this filter matches.
     Probe(Document),

@@ -78,6 +78,7 @@ async fn place_several(
     Ok(PlacedInserts { done, ..PlacedInserts::default() })
 }
 
+/// Result of the inserts of one command so far.
 struct Batch {
     ids: Vec<Bson>,
     refused: Vec<WriteError>,

@@ -24,6 +24,7 @@ pub(super) struct CollectionCache {
     groups: RandomState,
 }
 
+/// The look-ups that are remembered, and which of them count no more.
 struct State {
     /// Time of the last look-up of each collection, and its result.
     fresh: HashMap<Namespace, (Moment, Arc<Collection>)>,

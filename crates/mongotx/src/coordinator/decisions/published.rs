@@ -47,6 +47,7 @@ pub(crate) const LANES: usize = 16;
 /// A connection for record writes, and how many times it was begun.
 type Lane = (Server, Epoch);
 
+/// The log that decides each transaction in a record of its own, as published in paper 000.
 pub(crate) struct PublishedLog {
     server: Arc<Server>,
     lanes: Vec<Lane>,

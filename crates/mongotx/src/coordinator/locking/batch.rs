@@ -245,8 +245,8 @@ impl Locking {
         plan_batch(all, &behind, me, form, may_be_one)
     }
 
-    /// What has to stand behind each of the first ones that can go together: documents that are
-    /// surely different, of changes whose consequences a question can examine.
+    /// The questions behind each of the first writes that can go together: writes of documents that
+    /// are surely different, and whose consequences a question can examine.
     async fn behind_first_ones(
         &self,
         tx: &Transaction,

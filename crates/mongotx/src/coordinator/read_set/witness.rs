@@ -54,10 +54,11 @@ impl Digest {
 
 /// The digest of an answer that may still be read.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Witness(Arc<Mutex<Seen>>);
+pub(crate) struct Witness(Arc<Mutex<SeenAnswer>>);
 
+/// As much of an answer as has been read so far.
 #[derive(Debug, Default)]
-pub(super) struct Seen {
+pub(super) struct SeenAnswer {
     pub(super) digest: Digest,
     /// Number of documents that are the whole answer if the query finds that many: it names a key
     /// of each.
@@ -73,14 +74,14 @@ const MOST_KEYS: usize = 64;
 
 impl Witness {
     pub(crate) fn of(digest: Digest) -> Self {
-        Self(Arc::new(Mutex::new(Seen { digest, ..Seen::default() })))
+        Self(Arc::new(Mutex::new(SeenAnswer { digest, ..SeenAnswer::default() })))
     }
 
     /// Witness of a query that shows the `_id`s of documents, and allows this many keys of a unique
     /// index.
     pub(crate) fn of_keys(keys: usize) -> Self {
         let keys = if keys <= MOST_KEYS { keys } else { 0 };
-        Self(Arc::new(Mutex::new(Seen { keys, ..Seen::default() })))
+        Self(Arc::new(Mutex::new(SeenAnswer { keys, ..SeenAnswer::default() })))
     }
 
     /// The same, which copies the documents that it sees.
@@ -94,7 +95,7 @@ impl Witness {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    pub(super) fn state(&self) -> MutexGuard<'_, Seen> {
+    pub(super) fn state(&self) -> MutexGuard<'_, SeenAnswer> {
         // Nothing panics while it is held.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

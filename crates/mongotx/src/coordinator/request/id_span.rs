@@ -10,9 +10,9 @@ use super::{own_key::OwnKey, query::Query};
 /// `_id` lies elsewhere makes no difference to its answer, whether it is there or not.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct IdSpan {
-    /// No less than this.
+    /// The lowest `_id` of the span; `None`: it has no lower bound.
     low: Option<Bson>,
-    /// No more than this.
+    /// The highest `_id` of the span; `None`: it has no upper bound.
     high: Option<Bson>,
 }
 

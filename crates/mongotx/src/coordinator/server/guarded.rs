@@ -34,18 +34,20 @@ pub(super) struct Trust {
     is_asking: AtomicBool,
 }
 
+/// The verdict about one server process.
 #[derive(Clone, Copy)]
 struct ProcessVerdict {
     process: ObjectId,
     verdict: Verdict,
 }
 
+/// Verdict about the guarded updates of a server process.
 #[derive(Clone, Copy)]
 enum Verdict {
     /// The process refuses the guarded updates that it has to refuse, and no others.
     Trusted,
     /// The process does otherwise, or could not be asked. The verdict is valid until this time.
-    Not(Instant),
+    Distrusted(Instant),
 }
 
 impl Trust {
@@ -54,7 +56,7 @@ impl Trust {
         let known = self.known().filter(|known| known.process == process)?;
         match known.verdict {
             Verdict::Trusted => Some(true),
-            Verdict::Not(until) => (Instant::now() < until).then_some(false),
+            Verdict::Distrusted(until) => (Instant::now() < until).then_some(false),
         }
     }
 
@@ -65,11 +67,11 @@ impl Trust {
                 tracing::warn!(
                     "the server does not refuse every update of a document that is held: updates by _id are sent with a filter"
                 );
-                Verdict::Not(Instant::now() + PAUSE)
+                Verdict::Distrusted(Instant::now() + PAUSE)
             }
             Err(error) => {
                 tracing::debug!(%error, "the server could not be asked whether it refuses updates of documents that are held");
-                Verdict::Not(Instant::now() + PAUSE)
+                Verdict::Distrusted(Instant::now() + PAUSE)
             }
         };
         *self.known() = Some(ProcessVerdict { process, verdict });
@@ -166,7 +168,7 @@ mod tests {
             trust.note(other, asked);
             assert_eq!((trust.of(one), trust.of(other)), (None, Some(false)));
         }
-        let verdict = Verdict::Not(Instant::now());
+        let verdict = Verdict::Distrusted(Instant::now());
         *trust.known() = Some(ProcessVerdict { process: other, verdict });
         assert_eq!(trust.of(other), None);
     }

@@ -1,4 +1,4 @@
-//! The server's clock.
+//! The time by the server's clock, by which leases are judged and ids of clients are made.
 
 use bson::{DateTime, doc};
 

@@ -17,6 +17,7 @@ use crate::options::Namespace;
 /// A document of a collection, by the bytes of its `_id`.
 pub(super) type Key = (Namespace, Vec<u8>);
 
+/// The documents that transactions of this client hold or wait for.
 #[derive(Default)]
 pub(super) struct Table {
     pub(super) entries: HashMap<Key, DocumentEntry>,
@@ -38,6 +39,7 @@ pub(super) struct DocumentEntry {
     pub(super) queue: VecDeque<Waiter>,
 }
 
+/// State of the claim on a document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
     /// The owner is about to lock it.

@@ -65,6 +65,7 @@ pub(crate) struct Closed {
     is_full: bool,
 }
 
+/// A record that was closed when it was found, and its last change stamps.
 #[derive(Clone, Debug)]
 struct ClosedRecord {
     found: Moment,

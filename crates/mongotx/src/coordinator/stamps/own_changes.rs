@@ -123,6 +123,7 @@ impl ByFields {
     }
 }
 
+/// All changes of this client that are under way, and what is known of earlier ones.
 #[derive(Default)]
 struct State {
     /// Number of changes that have ended.
@@ -130,7 +131,7 @@ struct State {
     known: HashMap<Tag, ByFields>,
     /// Changes that may have touched any collection.
     any: ChangeState,
-    /// All plain writes together.
+    /// The plain writes of all collections together.
     plain: ChangeState,
     /// The moment before which names may have been forgotten.
     forgotten: u64,

@@ -59,6 +59,7 @@ pub(crate) struct Looks {
     state: Arc<Mutex<State>>,
 }
 
+/// The look that is under way, the next one, and the last that was answered.
 #[derive(Default)]
 struct State {
     /// Number of looks that have begun.

@@ -40,15 +40,16 @@ struct Rounds {
     left: usize,
 }
 
-/// Result of one round.
+/// Result of one round of a validation.
 enum Round {
-    /// What was read is of one moment.
+    /// All reads are of one moment, and it is now.
     Valid,
-    /// It would be, but for rivals that hold it and are not decided.
+    /// All reads would be of one moment, but for rivals that hold some documents and are not
+    /// decided.
     HeldByRivals(Rivals),
-    /// What seemed unchanged, and was not read again, has changed.
+    /// A read that seemed unchanged, and was not made again, has changed.
     Changed,
-    /// Others have changed it while it was read.
+    /// Other clients have changed documents while they were read again.
     Disturbed,
 }
 

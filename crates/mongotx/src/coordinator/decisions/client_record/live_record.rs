@@ -34,6 +34,7 @@ use crate::{
 /// Commits that may wait at a time.
 const MAX_WAITING: usize = 10_000;
 
+/// A record of this client to which its transactions belong, as long as it can be written.
 pub(crate) struct LiveRecord {
     pub(crate) client: ClientId,
     /// Time at which the record was acknowledged.
@@ -49,6 +50,7 @@ pub(crate) struct LiveRecord {
     closed: Notify,
 }
 
+/// State of a live record: its next write, and the transactions that wait for one.
 struct State {
     recorder: Recorder,
     waiters: HashMap<Seq, oneshot::Sender<Result<Answer>>>,

@@ -65,6 +65,7 @@ const DECISION_WAIT: Duration = Duration::from_secs(1);
 const STARTS_TRIED: u32 = 32;
 const START_PAUSE: Duration = Duration::from_millis(5);
 
+/// The log that decides transactions in one record for each client, several by one write.
 pub(crate) struct ClientRecordLog {
     shared: Arc<Shared>,
     current: Arc<AsyncMutex<HashMap<u64, Arc<LiveRecord>>>>,

@@ -130,6 +130,7 @@ pub(super) enum NextStep {
     End,
 }
 
+/// The documents that decided transactions have left, and when each of them is to be finished.
 pub(super) struct Backlog {
     delay: Duration,
     /// Time until which documents are finished at once and none waits: rivals have met some that

@@ -26,6 +26,7 @@ use crate::{coordinator::request::query_options::QueryOptions, error::Result, op
 /// Greatest number of collections remembered.
 const MAX_COLLECTIONS: usize = 10_000;
 
+/// When one collection was settled, and what has been read of it.
 #[derive(Clone, Copy, Debug, Default)]
 struct SettledTimes {
     /// Time at which the last settling that has ended began.

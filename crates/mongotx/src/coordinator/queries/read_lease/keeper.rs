@@ -44,21 +44,23 @@ pub(super) fn start(client: &Arc<Unprobed>, ns: &Namespace) {
         has_flagged: AtomicBool::new(false),
     };
     // Also when the task is stopped, or cannot begin, because the runtime ends.
-    let ended = Ended(Arc::clone(&client.read_lease));
+    let ended = TaskEnd(Arc::clone(&client.read_lease));
     client.runtime.spawn(async move {
         keeper.run().await;
         drop(ended);
     });
 }
 
-struct Ended(Arc<ReadLease>);
+/// Notes the end of the task that keeps the lease, however it ends.
+struct TaskEnd(Arc<ReadLease>);
 
-impl Drop for Ended {
+impl Drop for TaskEnd {
     fn drop(&mut self) {
         self.0.ended();
     }
 }
 
+/// The task that takes the lease, renews it, and gives it up.
 struct Keeper {
     client: Weak<Unprobed>,
     /// The log, which outlives a client that is dropped until the record is as it should be.

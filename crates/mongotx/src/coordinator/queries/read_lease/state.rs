@@ -57,6 +57,7 @@ pub(crate) struct ReadLease {
     changed: Notify,
 }
 
+/// State of the lease: whether it is held, and what may be read under it.
 #[derive(Default)]
 struct State {
     /// Number of the last lease: it rises when one begins, is lost, or has run out.
