@@ -48,7 +48,7 @@ pub(crate) struct Operation {
     pub(crate) wait: Option<Wait>,
 }
 
-/// Kind of an operation.
+/// Kind of an operation: what runs, or what waits for the next command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// A command, by its number.

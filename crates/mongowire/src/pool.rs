@@ -75,6 +75,7 @@ pub struct Pool {
     state: Mutex<State>,
 }
 
+/// The connections that are idle, and how the next ones are made.
 struct State {
     settings: Arc<Settings>,
     /// Connections that are not in use, the last used one last.

@@ -170,6 +170,7 @@ pub struct Login {
     salted: Mutex<Option<Salted>>,
 }
 
+/// The password, as it was hashed with a salt that a server has sent.
 #[derive(Clone)]
 struct Salted {
     mechanism: Mechanism,

@@ -62,6 +62,7 @@ pub struct Users {
     users: BTreeMap<UserName, Arc<User>>,
 }
 
+/// The file of users, as it is written.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct StoredUsers {
@@ -70,6 +71,7 @@ struct StoredUsers {
     users: Vec<StoredUser>,
 }
 
+/// A user in the file of users.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct StoredUser {

@@ -30,6 +30,7 @@ pub(crate) struct OpenTransaction {
     known: Arc<Transactions>,
 }
 
+/// State of an open transaction that changes with its statements.
 #[derive(Debug)]
 struct State {
     who: Arc<ClientIdentity>,

@@ -33,7 +33,7 @@ pub(crate) enum Scope {
 /// The version of the changed document that is shown beside an event.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Image {
-    /// No version is shown.
+    /// Events show no version of the document.
     #[default]
     Off,
     /// The version that is in the event, if there is one.

@@ -40,7 +40,7 @@ pub(super) struct MapReduce {
     out: ResultsTarget,
 }
 
-/// Destination of the results.
+/// The place to which `mapReduce` writes its results.
 enum ResultsTarget {
     /// The reply of the command holds the results.
     Inline,

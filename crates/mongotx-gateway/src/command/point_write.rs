@@ -40,6 +40,7 @@ pub(crate) struct PointWrite<'a> {
     mode: Mode,
 }
 
+/// The change of the one document.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Change<'a> {
     Insert(&'a RawDocument),

@@ -41,13 +41,13 @@ type Names = &'static [&'static str];
 /// [`run`].
 macro_rules! by {
     ($way:ident, $handler:expr) => {{
-        struct This;
-        impl Handler for This {
+        struct TableHandler;
+        impl Handler for TableHandler {
             async fn answer(call: &mut Call<'_>) -> Answer<HandlerReply> {
                 $handler(call).await.map(HandlerReply::from)
             }
         }
-        run::$way::<This>
+        run::$way::<TableHandler>
     }};
 }
 

@@ -22,6 +22,7 @@ pub(crate) struct OpenCursor {
     pub(crate) moment: Option<Timestamp>,
 }
 
+/// The source of the documents of a cursor.
 enum Source {
     Query(Box<Cursor<RawDocumentBuf>>),
     AtHand(std::vec::IntoIter<RawDocumentBuf>),

@@ -50,6 +50,7 @@ pub(crate) struct Owner {
     pub(crate) api: ApiParameters,
 }
 
+/// An open cursor in the table, and when it was used last.
 struct Entry {
     owner: Owner,
     /// `None` while a command works on it.
@@ -151,7 +152,7 @@ impl CursorTable {
         self.entries().remove(&id).is_some()
     }
 
-    /// Number of open cursors.
+    /// Number of cursors that are open at this gateway.
     pub(crate) fn count(&self) -> usize {
         self.entries().len()
     }

@@ -99,9 +99,9 @@ pub(crate) struct SecondFigures {
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Latencies {
     pub(crate) count: u64,
-    /// Median latency, in microseconds.
+    /// Median latency of the second, in microseconds.
     pub(crate) median: u64,
-    /// 99th percentile of the latency, in microseconds.
+    /// 99th percentile of the latency of the second, in microseconds.
     pub(crate) p99: u64,
 }
 

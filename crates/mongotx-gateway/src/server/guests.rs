@@ -22,6 +22,7 @@ pub(super) struct Guests {
     open: Mutex<OpenConnections>,
 }
 
+/// The connections that are open, and their numbers by address.
 #[derive(Default)]
 struct OpenConnections {
     connections: usize,

@@ -19,7 +19,7 @@ pub(crate) enum Mode {
     Write(Lsid, i64),
     /// A statement of a transaction; the first one begins it.
     Transaction {
-        /// Session of the transaction.
+        /// Session in which the transaction runs.
         lsid: Lsid,
         /// The transaction's number in it.
         number: i64,

@@ -39,9 +39,9 @@ pub(crate) enum Event {
     Begin,
     /// A later statement of the transaction.
     Continue,
-    /// The command `commitTransaction`.
+    /// The command `commitTransaction`, perhaps sent again.
     Commit,
-    /// The command `abortTransaction`.
+    /// The command `abortTransaction`, perhaps sent again.
     Abort,
     /// A retryable write outside transactions.
     Write,
@@ -54,7 +54,7 @@ pub(crate) enum Step {
     Open,
     /// Run the statement in the open transaction.
     Run,
-    /// Commit the open transaction.
+    /// Commit the transaction that is open in the session.
     Commit,
     /// Find out the outcome of the commit that was sent before.
     Learn,
@@ -73,7 +73,7 @@ pub(crate) enum Step {
 /// Outcome of a transaction, as far as its session knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
-    /// The transaction is committed.
+    /// The transaction is committed: its writes are there.
     Committed,
     /// The transaction is not committed, and never will be.
     Aborted,

@@ -25,12 +25,12 @@ pub(crate) enum Refusal {
     IsTransaction,
     /// The transaction was committed before.
     Committed {
-        /// Number of the transaction.
+        /// Number of the transaction in its session.
         number: i64,
     },
     /// The transaction was rolled back before.
     Aborted {
-        /// Number of the transaction.
+        /// Number of the transaction in its session.
         number: i64,
     },
 }

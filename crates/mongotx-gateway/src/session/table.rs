@@ -38,6 +38,7 @@ pub(crate) struct SessionTable {
     entries: Mutex<Entries>,
 }
 
+/// The sessions of the table, and how many each user has.
 #[derive(Default)]
 struct Entries {
     by_name: HashMap<Lsid, Arc<SessionEntry>>,

@@ -32,6 +32,7 @@ pub struct Upstream {
     transport: Transport,
 }
 
+/// The way to the backing server: lean connections, or the driver.
 enum Transport {
     Lean(Arc<Lean>),
     Driver(mongodb::Client),

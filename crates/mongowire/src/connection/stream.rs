@@ -24,6 +24,7 @@ const KEEPALIVE: Duration = Duration::from_secs(120);
 /// announces 48 MB costs nothing yet.
 pub(super) const FIRST_BYTES: usize = 64 * 1024;
 
+/// The socket of a connection, with TLS or without.
 pub(crate) enum Stream {
     Tcp(TcpStream),
     Unix(UnixStream),

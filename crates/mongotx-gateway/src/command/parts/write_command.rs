@@ -12,7 +12,7 @@ use crate::{failure::Answer, fields::Fields};
 
 /// A statement of a command that lists statements.
 pub(crate) trait ListedStatement: Statement + Sized {
-    /// Name of the command.
+    /// Name of the command that lists such statements.
     const COMMAND: &'static str;
     /// Field of the command with the statements.
     const LIST: &'static str;

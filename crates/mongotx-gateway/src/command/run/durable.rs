@@ -33,10 +33,10 @@ use crate::{
     },
 };
 
-/// Pauses between two attempts.
+/// Pauses between two attempts of a write that has met a rival.
 const PAUSES: Backoff = Backoff::new(Duration::from_millis(1), Duration::from_millis(100));
 
-/// Result of one attempt.
+/// Result of one attempt to carry out the write.
 enum Attempt {
     Done(HandlerReply),
     /// Nothing was made, and it makes sense to try again. If there is no time for that, this is the

@@ -28,7 +28,7 @@ use crate::{
 
 /// The most times that a read is made. A driver makes it once more.
 const ATTEMPTS: u32 = 16;
-/// Pauses between two attempts.
+/// Pauses between two attempts of a read whose validation has failed.
 const PAUSES: Backoff = Backoff::new(Duration::from_millis(1), Duration::from_millis(250));
 
 /// Carries out a read at this level, which its command takes.
