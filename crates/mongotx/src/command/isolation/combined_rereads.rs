@@ -34,7 +34,7 @@ use crate::{
         read_set::{Entry, Point, Read, witness::Digest},
         request::{own_key::OwnKey, query::Query},
         server::live::LeadingWrite,
-        stamps::changes::ChangeLook,
+        stamps::change_look::ChangeLook,
         transaction::Transaction,
     },
     document,

@@ -55,7 +55,7 @@ use crate::{
         request::{fields::Fields, own_key::OwnKey, query_options::QueryOptions},
         server::live::LeadingWrite,
         stamps::{
-            changes::ChangeLook,
+            change_look::ChangeLook,
             tag::{Tag, Tags},
         },
         transaction::{Transaction, ValidationAhead},

@@ -11,7 +11,7 @@ use crate::{
     coordinator::{
         Core,
         server::{live::LeadingWrite, stream::Stream},
-        stamps::changes::ChangeLook,
+        stamps::change_look::ChangeLook,
     },
     error::{Error, Result},
 };

@@ -37,7 +37,7 @@ use crate::{
             records::{Records, StoredRecord},
         },
         server::Server,
-        stamps::changes::{Closed, Stamps},
+        stamps::{changes::Stamps, closed_records::ClosedRecords},
     },
     error::{Error, ErrorKind, Result},
     options::{ClientOptions, Namespace},
@@ -336,7 +336,7 @@ impl Checkpoints {
     }
 
     async fn decided(&self) -> Result<DecidedStamps> {
-        let scan = self.records.changes(&self.server, &Closed::default()).await?;
+        let scan = self.records.changes(&self.server, &ClosedRecords::default()).await?;
         let mut stamps = scan.changes.0;
         stamps.retain(|_, stamps| !stamps.is_empty());
         let are_closed = stamps.keys().all(|client| scan.closed.contains(client));

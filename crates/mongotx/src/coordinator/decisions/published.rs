@@ -28,7 +28,8 @@ use crate::{
         },
         server::Server,
         stamps::{
-            changes::{Changes, Closed, RecordScan},
+            changes::{Changes, RecordScan},
+            closed_records::ClosedRecords,
             quiet::{Heard, Length},
             tag::{Tag, Tags},
         },
@@ -194,12 +195,12 @@ impl TxLog for PublishedLog {
         })
     }
 
-    fn changes<'a>(&'a self, _known: &'a Closed) -> BoxFuture<'a, Result<RecordScan>> {
+    fn changes<'a>(&'a self, _known: &'a ClosedRecords) -> BoxFuture<'a, Result<RecordScan>> {
         let message = "the published layout keeps no change stamps, so nothing that was read can be validated";
         Box::pin(async move { Err(Error::unsupported(message)) })
     }
 
-    fn ask_for_changes(&self, _known: &Closed) -> Option<(&str, Document)> {
+    fn ask_for_changes(&self, _known: &ClosedRecords) -> Option<(&str, Document)> {
         None
     }
 

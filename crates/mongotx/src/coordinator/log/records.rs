@@ -31,7 +31,8 @@ use crate::{
     coordinator::{
         server::Server,
         stamps::{
-            changes::{Closed, RecordScan, Stamps},
+            changes::{RecordScan, Stamps},
+            closed_records::ClosedRecords,
             notice::Scope,
             quiet::{Length, StoredQuiet},
             tag::Tag,
@@ -216,13 +217,13 @@ impl Records {
 
     /// The change stamps of all records, closed and fenced ones included but for those that are
     /// known to be closed, and where there is to be quiet.
-    pub(crate) async fn changes(&self, server: &Server, known: &Closed) -> Result<RecordScan> {
+    pub(crate) async fn changes(&self, server: &Server, known: &ClosedRecords) -> Result<RecordScan> {
         let find = self.ask_for_changes(server, known);
         scan_records(&server.collect_raw(&self.ns.db, find, 100_000).await?)
     }
 
     /// The command that reads the change stamps: [`Records::changes`].
-    pub(crate) fn ask_for_changes(&self, server: &Server, known: &Closed) -> Document {
+    pub(crate) fn ask_for_changes(&self, server: &Server, known: &ClosedRecords) -> Document {
         // Records in which quiet was set have some, too. One condition, and no paths in the
         // projection: that halves the server's work.
         let mut filter = doc! {"changes": {"$exists": true}};

@@ -9,7 +9,8 @@ use protocol::{ClientId, Concern, Decided, TxId, TxStatus};
 
 use crate::{
     coordinator::stamps::{
-        changes::{Changes, Closed, RecordScan},
+        changes::{Changes, RecordScan},
+        closed_records::ClosedRecords,
         quiet::{Heard, Length},
         tag::{Tag, Tags},
     },
@@ -111,11 +112,11 @@ pub(crate) trait TxLog: Send + Sync {
 
     /// Change stamps and requests for quiet in all clients' records, those excepted that are known
     /// to be closed.
-    fn changes<'a>(&'a self, known: &'a Closed) -> BoxFuture<'a, Result<RecordScan>>;
+    fn changes<'a>(&'a self, known: &'a ClosedRecords) -> BoxFuture<'a, Result<RecordScan>>;
 
     /// The command that reads them, with its database, for a caller that sends it together with
     /// others; [`super::records::scan_records`] reads its answer. `None`: there is no such command.
-    fn ask_for_changes(&self, known: &Closed) -> Option<(&str, Document)>;
+    fn ask_for_changes(&self, known: &ClosedRecords) -> Option<(&str, Document)>;
 
     /// The change stamps with these names that this client's own records have acknowledged.
     fn own_changes(&self, tags: &Tags) -> Changes;

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::{changes::ChangeLook, own_changes::ChangeMark};
+use super::{change_look::ChangeLook, own_changes::ChangeMark};
 
 /// The point at which a transaction began, in the changes of others and of this client.
 #[derive(Clone)]

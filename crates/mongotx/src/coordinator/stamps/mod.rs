@@ -4,6 +4,8 @@
 //! | file | content |
 //! | --- | --- |
 //! | [`changes`] | the stamps in a client's record |
+//! | [`change_look`] | a look at the stamps of all records, compared with another one |
+//! | [`closed_records`] | records that are closed, which no look has to read again |
 //! | [`tag`] | their names: a collection, and which of its documents |
 //! | [`notice`] | collections in which a client says that it writes outside transactions |
 //! | [`own_changes`] | stamps and fields that this client is changing |
@@ -14,7 +16,9 @@
 
 pub(crate) mod attempts;
 pub(crate) mod begin_point;
+pub(crate) mod change_look;
 pub(crate) mod changes;
+pub(crate) mod closed_records;
 pub(crate) mod moment;
 pub(crate) mod notice;
 pub(crate) mod own_changes;

@@ -40,7 +40,7 @@ use tokio::runtime::Handle;
 use tracing::instrument::WithSubscriber;
 
 use super::{
-    changes::ChangeLook,
+    change_look::ChangeLook,
     tag::{Tag, Tags},
 };
 use crate::{error::Result, numbers::as_i64};

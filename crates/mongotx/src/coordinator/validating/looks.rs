@@ -30,7 +30,8 @@ use crate::{
         log::{records::scan_records, txlog::TxLog},
         server::{Server, live::LeadingWrite, stream::Stream},
         stamps::{
-            changes::{ChangeLook, Changes, RecordScan, SameServer},
+            change_look::{ChangeLook, SameServer},
+            changes::{Changes, RecordScan},
             moment::Moment,
             tag::Tags,
         },

@@ -38,7 +38,7 @@ use crate::{
         server::Server,
         stamps::{
             begin_point::BeginPoint,
-            changes::{ChangeLook, SameServer},
+            change_look::{ChangeLook, SameServer},
             tag::{Tag, Tags},
         },
         stored::own_collections::holds_records,

@@ -7,7 +7,7 @@ use super::{DividedReads, Reread, Rivals, Validation};
 use crate::{
     coordinator::{
         finishing::lock_wait::LockWait,
-        stamps::{changes::ChangeLook, quiet::Quiet, tag::Tags},
+        stamps::{change_look::ChangeLook, quiet::Quiet, tag::Tags},
         transaction::Transaction,
         validating::{
             looks::{FirstLook, begin_for},

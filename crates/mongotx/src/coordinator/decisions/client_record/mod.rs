@@ -42,7 +42,8 @@ use crate::{
             txlog::{Barrier, Outcome, RecordConnection, Standing, Started, TxLog},
         },
         stamps::{
-            changes::{Changes, Closed, RecordScan},
+            changes::{Changes, RecordScan},
+            closed_records::ClosedRecords,
             quiet::{Heard, Length},
             tag::{Tag, Tags},
         },
@@ -288,11 +289,11 @@ impl TxLog for ClientRecordLog {
         })
     }
 
-    fn changes<'a>(&'a self, known: &'a Closed) -> BoxFuture<'a, Result<RecordScan>> {
+    fn changes<'a>(&'a self, known: &'a ClosedRecords) -> BoxFuture<'a, Result<RecordScan>> {
         Box::pin(async move { self.shared.records.changes(&self.shared.server, known).await })
     }
 
-    fn ask_for_changes(&self, known: &Closed) -> Option<(&str, Document)> {
+    fn ask_for_changes(&self, known: &ClosedRecords) -> Option<(&str, Document)> {
         let records = &self.shared.records;
         Some((&records.ns.db, records.ask_for_changes(&self.shared.server, known)))
     }
