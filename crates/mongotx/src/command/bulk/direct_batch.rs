@@ -43,7 +43,8 @@ use crate::{
         },
     },
     coordinator::{
-        Core, catalog::Collection, locking::unique::can_be_asked_behind, request::own_key::OwnKey, server::WriteAnswer,
+        Core, catalog::Collection, locking::unique::key_questions::can_be_asked_behind, request::own_key::OwnKey,
+        server::WriteAnswer,
     },
     error::{Error, ErrorKind, Result},
     options::Namespace,

@@ -38,7 +38,7 @@ use crate::{
     coordinator::{
         Core,
         catalog::Collection,
-        locking::{batch::BatchedInsert, unique::questions_behind},
+        locking::{batch::BatchedInsert, unique::key_questions::questions_behind},
         request::{
             address::Address,
             fields::Fields,

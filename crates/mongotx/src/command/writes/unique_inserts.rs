@@ -14,7 +14,9 @@ use sd2v::{index::Unique, statement};
 
 use crate::{
     command::isolation::validation_ahead::send_insert,
-    coordinator::{Core, locking::unique::questions, request::own_key::OwnKey, transaction::Transaction},
+    coordinator::{
+        Core, locking::unique::key_questions::questions, request::own_key::OwnKey, transaction::Transaction,
+    },
     error::{Error, ErrorKind, Result},
     options::Namespace,
 };

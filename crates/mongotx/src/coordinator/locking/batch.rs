@@ -40,7 +40,7 @@ use super::{
     consequences::Consequences,
     merged_statement::one_statement,
     target::{Target, update_of},
-    unique::questions_behind,
+    unique::key_questions::questions_behind,
 };
 use crate::{
     coordinator::{
