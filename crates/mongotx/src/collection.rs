@@ -3,15 +3,19 @@
 //! Each method answers an action: `.session(&mut session)` puts it into that session's transaction,
 //! options are set by further methods, and `.await` runs it. Without a session an action is a
 //! transaction of its own.
+//!
+//! Here are the methods whose arguments and answers are no documents of the collection, `typed` has
+//! those with documents of the application's type, `raw` those with bytes, and `indexes` those
+//! about indexes.
 
 mod actions;
 mod indexes;
+mod raw;
+mod typed;
 
 use std::{borrow::Cow, marker::PhantomData, sync::Arc};
 
-use bson::{Bson, Document, RawBsonRef, RawDocument, RawDocumentBuf};
-use sd2v::update::Update;
-use serde::{Serialize, de::DeserializeOwned};
+use bson::Document;
 
 pub use self::{
     actions::{
@@ -24,11 +28,8 @@ use crate::{
     command::{
         bulk::direct_batch::{self, FirstWrites},
         collections::{drop::drop_collection, rename::rename_collection},
-        reads::point_read,
-        writes::{point_write, update::UpdateResult},
     },
     coordinator::Core,
-    document::encode,
     error::Result,
     options::Namespace,
 };
@@ -81,95 +82,6 @@ impl<T> Collection<T> {
     /// ```
     pub fn namespace(&self) -> &Namespace {
         &self.namespace
-    }
-
-    /// The committed document with this `_id`, as bytes; outside transactions. It answers what
-    /// [`Collection::find_one`] answers to the filter `{_id: {$eq: id}}` without a session, and
-    /// takes less of the processor: a proxy passes many documents on.
-    ///
-    /// ```
-    /// # use bson::doc;
-    /// # #[tokio::main]
-    /// # async fn main() -> mongotx::Result<()> {
-    /// # local_mongod::example!(client, accounts);
-    /// use bson::RawBsonRef;
-    ///
-    /// accounts.insert_one(&doc! {"_id": 1, "balance": 100}).await?;
-    /// let account = accounts.find_by_id_raw(RawBsonRef::Int32(1)).await?.expect("it was inserted");
-    /// assert_eq!(account.get_i32("balance").unwrap(), 100);
-    /// assert!(accounts.find_by_id_raw(RawBsonRef::Int32(2)).await?.is_none());
-    /// # Ok(()) }
-    /// ```
-    ///
-    /// # Errors
-    /// The same errors as [`Collection::find_one`] without a session.
-    pub async fn find_by_id_raw(&self, id: RawBsonRef<'_>) -> Result<Option<RawDocumentBuf>> {
-        point_read::fetch(&self.core, &self.namespace, id).await
-    }
-
-    /// Inserts a document that is bytes; outside transactions. It does what
-    /// [`Collection::insert_one`] does without a session, and takes less of the processor: a proxy
-    /// passes many documents on. Returns the `_id`, made here if the document has none.
-    ///
-    /// ```
-    /// # use bson::doc;
-    /// # #[tokio::main]
-    /// # async fn main() -> mongotx::Result<()> {
-    /// # local_mongod::example!(client, accounts);
-    /// let id = accounts.insert_one_raw(&bson::rawdoc! {"_id": 1, "balance": 100}).await?;
-    /// assert_eq!(id, 1.into());
-    /// assert_eq!(accounts.find_one(doc! {}).await?, Some(doc! {"_id": 1, "balance": 100}));
-    /// # Ok(()) }
-    /// ```
-    ///
-    /// # Errors
-    /// The same errors as [`Collection::insert_one`] without a session.
-    pub async fn insert_one_raw(&self, document: &RawDocument) -> Result<Bson> {
-        point_write::insert(&self.core, &self.namespace, document).await
-    }
-
-    /// Changes the document with this `_id` by operators, or replaces it, with the update as bytes;
-    /// outside transactions. It does what [`Collection::update_one`] and
-    /// [`Collection::replace_one`] do for the filter `{_id: {$eq: id}}` without a session.
-    ///
-    /// ```
-    /// # use bson::doc;
-    /// # #[tokio::main]
-    /// # async fn main() -> mongotx::Result<()> {
-    /// # local_mongod::example!(client, accounts);
-    /// use bson::{RawBsonRef, rawdoc};
-    ///
-    /// accounts.insert_one(&doc! {"_id": 1, "balance": 100}).await?;
-    /// let done = accounts.update_by_id_raw(RawBsonRef::Int32(1), &rawdoc! {"$inc": {"balance": 5}}).await?;
-    /// assert_eq!((done.matched_count, done.modified_count), (1, 1));
-    /// # Ok(()) }
-    /// ```
-    ///
-    /// # Errors
-    /// The same errors as [`Collection::update_one`] without a session.
-    pub async fn update_by_id_raw(&self, id: RawBsonRef<'_>, update: &RawDocument) -> Result<UpdateResult> {
-        point_write::update(&self.core, &self.namespace, id, update).await
-    }
-
-    /// Deletes the document with this `_id`; outside transactions. It does what
-    /// [`Collection::delete_one`] does for the filter `{_id: {$eq: id}}` without a session, and
-    /// answers how many documents were deleted: one, or none.
-    ///
-    /// ```
-    /// # use bson::doc;
-    /// # #[tokio::main]
-    /// # async fn main() -> mongotx::Result<()> {
-    /// # local_mongod::example!(client, accounts);
-    /// accounts.insert_one(&doc! {"_id": 1, "balance": 100}).await?;
-    /// assert_eq!(accounts.delete_by_id_raw(bson::RawBsonRef::Int32(1)).await?, 1);
-    /// assert_eq!(accounts.delete_by_id_raw(bson::RawBsonRef::Int32(1)).await?, 0);
-    /// # Ok(()) }
-    /// ```
-    ///
-    /// # Errors
-    /// The same errors as [`Collection::delete_one`] without a session.
-    pub async fn delete_by_id_raw(&self, id: RawBsonRef<'_>) -> Result<u64> {
-        point_write::delete(&self.core, &self.namespace, id).await
     }
 
     /// Counts the documents that match, exactly.
@@ -436,161 +348,5 @@ impl<T> Collection<T> {
     }
 }
 
-impl<T: Serialize> Collection<T> {
-    /// Inserts a document. Returns its `_id`; if the document has none, the library makes an
-    /// `ObjectId`.
-    ///
-    /// ```
-    /// # use bson::doc;
-    /// # #[tokio::main]
-    /// # async fn main() -> mongotx::Result<()> {
-    /// # local_mongod::example!(client, accounts);
-    /// let id = accounts.insert_one(&doc! {"balance": 100}).await?;
-    /// assert!(id.as_object_id().is_some());
-    /// # Ok(()) }
-    /// ```
-    pub fn insert_one(&self, document: &T) -> InsertOne<'_> {
-        InsertOne::new(&self.core, &self.namespace, encode(document))
-    }
-
-    /// Inserts documents. Returns their `_id`s. Outside a transaction they are a transaction of
-    /// their own.
-    ///
-    /// ```
-    /// # use bson::doc;
-    /// # #[tokio::main]
-    /// # async fn main() -> mongotx::Result<()> {
-    /// # local_mongod::example!(client, accounts);
-    /// let ids = accounts.insert_many(&[doc! {"_id": 1}, doc! {"_id": 2}]).await?;
-    /// assert_eq!(ids, [1.into(), 2.into()]);
-    /// # Ok(()) }
-    /// ```
-    pub fn insert_many<'d>(&self, documents: impl IntoIterator<Item = &'d T>) -> InsertMany<'_>
-    where
-        T: 'd,
-    {
-        InsertMany::new(&self.core, &self.namespace, documents.into_iter().map(encode).collect())
-    }
-
-    /// Replaces the first document that matches; the `_id` stays.
-    ///
-    /// ```
-    /// # use bson::doc;
-    /// # #[tokio::main]
-    /// # async fn main() -> mongotx::Result<()> {
-    /// # local_mongod::example!(client, accounts);
-    /// accounts.insert_one(&doc! {"_id": 1, "balance": 0}).await?;
-    /// accounts.replace_one(doc! {"_id": 1}, &doc! {"closed": true}).await?;
-    /// assert_eq!(accounts.find_one(doc! {}).await?, Some(doc! {"_id": 1, "closed": true}));
-    /// # Ok(()) }
-    /// ```
-    pub fn replace_one(&self, filter: Document, replacement: &T) -> UpdateAction<'_> {
-        UpdateAction::new(&self.core, &self.namespace, filter, replacement_of(replacement), false)
-    }
-}
-
-impl<T: DeserializeOwned + 'static> Collection<T> {
-    /// Finds the documents that match.
-    ///
-    /// ```
-    /// # use bson::doc;
-    /// # #[tokio::main]
-    /// # async fn main() -> mongotx::Result<()> {
-    /// # local_mongod::example!(client, accounts);
-    /// # let savings = |id: i32, balance: i32| doc! {"_id": id, "kind": "savings", "balance": balance};
-    /// # accounts.insert_many(&[savings(1, 5), savings(2, 7)]).await?;
-    /// let mut richest = accounts.find(doc! {"kind": "savings"}).sort(doc! {"balance": -1}).limit(10).await?;
-    /// let mut ids = Vec::new();
-    /// while let Some(account) = richest.next().await? {
-    ///     ids.push(account.get_i32("_id").unwrap());
-    /// }
-    /// assert_eq!(ids, [2, 1]);
-    /// # Ok(()) }
-    /// ```
-    pub fn find(&self, filter: Document) -> Find<'_, T> {
-        Find::new(&self.core, &self.namespace, filter)
-    }
-
-    /// Finds the first document that matches.
-    ///
-    /// ```
-    /// # use bson::doc;
-    /// # #[tokio::main]
-    /// # async fn main() -> mongotx::Result<()> {
-    /// # local_mongod::example!(client, accounts);
-    /// accounts.insert_one(&doc! {"_id": 1, "balance": 100}).await?;
-    /// let account = accounts.find_one(doc! {"_id": 1}).await?.expect("it was inserted");
-    /// assert_eq!(account.get_i32("balance").unwrap(), 100);
-    /// assert!(accounts.find_one(doc! {"_id": 2}).await?.is_none());
-    /// # Ok(()) }
-    /// ```
-    pub fn find_one(&self, filter: Document) -> FindOne<'_, T> {
-        FindOne::new(&self.core, &self.namespace, filter)
-    }
-
-    /// Updates the first document that matches, in the order of `sort`, and answers the document as
-    /// it was before or is afterwards.
-    ///
-    /// ```
-    /// # use bson::doc;
-    /// # #[tokio::main]
-    /// # async fn main() -> mongotx::Result<()> {
-    /// # local_mongod::example!(client, tickets);
-    /// # let ticket = |id: i32| doc! {"_id": id, "opened": id, "state": "open"};
-    /// # tickets.insert_many(&[ticket(2), ticket(1)]).await?;
-    /// use mongotx::ReturnDocument;
-    ///
-    /// let next = tickets
-    ///     .find_one_and_update(doc! {"state": "open"}, doc! {"$set": {"state": "taken"}})
-    ///     .sort(doc! {"opened": 1})
-    ///     .return_document(ReturnDocument::After)
-    ///     .await?;
-    /// assert_eq!(next, Some(doc! {"_id": 1, "opened": 1, "state": "taken"}));
-    /// # Ok(()) }
-    /// ```
-    pub fn find_one_and_update(&self, filter: Document, update: impl Into<Modification>) -> FindOneAndUpdate<'_, T> {
-        FindOneAndUpdate::new(&self.core, &self.namespace, filter, update.into().parse())
-    }
-
-    /// Deletes the first document that matches, in the order of `sort`, and answers the document.
-    ///
-    /// ```
-    /// # use bson::doc;
-    /// # #[tokio::main]
-    /// # async fn main() -> mongotx::Result<()> {
-    /// # local_mongod::example!(client, tickets);
-    /// # let ticket = |id: i32| doc! {"_id": id, "opened": id, "state": "done"};
-    /// # tickets.insert_many(&[ticket(2), ticket(1)]).await?;
-    /// let oldest = tickets.find_one_and_delete(doc! {"state": "done"}).sort(doc! {"opened": 1}).await?;
-    /// assert_eq!(oldest, Some(doc! {"_id": 1, "opened": 1, "state": "done"}));
-    /// # Ok(()) }
-    /// ```
-    pub fn find_one_and_delete(&self, filter: Document) -> FindOneAndDelete<'_, T> {
-        FindOneAndDelete::new(&self.core, &self.namespace, filter)
-    }
-}
-
-impl<T: Serialize + DeserializeOwned + 'static> Collection<T> {
-    /// Replaces the first document that matches, in the order of `sort`, and answers the document
-    /// as it was before or is afterwards.
-    ///
-    /// ```
-    /// # use bson::doc;
-    /// # #[tokio::main]
-    /// # async fn main() -> mongotx::Result<()> {
-    /// # local_mongod::example!(client, tickets);
-    /// let before = tickets.find_one_and_replace(doc! {"_id": 7}, &doc! {"state": "open"}).upsert(true).await?;
-    /// assert_eq!(before, None); // there was none
-    /// assert_eq!(tickets.find_one(doc! {}).await?, Some(doc! {"_id": 7, "state": "open"}));
-    /// # Ok(()) }
-    /// ```
-    pub fn find_one_and_replace(&self, filter: Document, replacement: &T) -> FindOneAndUpdate<'_, T> {
-        FindOneAndUpdate::new(&self.core, &self.namespace, filter, replacement_of(replacement))
-    }
-}
-
-type Encoded = Result<Document>;
-
-fn replacement_of<T: Serialize>(replacement: &T) -> Result<Update> {
-    Ok(Update::replacement(encode(replacement)?)?)
-}
+/// A document of the application's type as BSON, or the error that says why it is none.
+type EncodedDocument = Result<Document>;

@@ -7,7 +7,7 @@ use bson::{Bson, Document};
 use futures_util::future::BoxFuture;
 
 use crate::{
-    collection::Encoded,
+    collection::EncodedDocument,
     command::writes::{implicit, insert, insert_many},
     coordinator::{Core, transaction::Transaction},
     error::{Error, Result},
@@ -33,12 +33,12 @@ use crate::{
 pub struct InsertOne<'a> {
     core: &'a Arc<Core>,
     ns: &'a Namespace,
-    document: Encoded,
+    document: EncodedDocument,
     session: Option<&'a mut Session>,
 }
 
 impl<'a> InsertOne<'a> {
-    pub(in crate::collection) fn new(core: &'a Arc<Core>, ns: &'a Namespace, document: Encoded) -> Self {
+    pub(in crate::collection) fn new(core: &'a Arc<Core>, ns: &'a Namespace, document: EncodedDocument) -> Self {
         Self { core, ns, document, session: None }
     }
 
@@ -86,13 +86,13 @@ impl<'a> IntoFuture for InsertOne<'a> {
 pub struct InsertMany<'a> {
     core: &'a Arc<Core>,
     ns: &'a Namespace,
-    documents: Vec<Encoded>,
+    documents: Vec<EncodedDocument>,
     ordered: bool,
     session: Option<&'a mut Session>,
 }
 
 impl<'a> InsertMany<'a> {
-    pub(in crate::collection) fn new(core: &'a Arc<Core>, ns: &'a Namespace, documents: Vec<Encoded>) -> Self {
+    pub(in crate::collection) fn new(core: &'a Arc<Core>, ns: &'a Namespace, documents: Vec<EncodedDocument>) -> Self {
         Self { core, ns, documents, ordered: true, session: None }
     }
 
