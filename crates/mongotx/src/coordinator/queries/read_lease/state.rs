@@ -162,7 +162,7 @@ impl ReadLease {
         }
     }
 
-    /// As [`Self::may`], for a query beside what is being decided.
+    /// As [`Self::permission`], for a query beside what is being decided.
     pub(super) fn permission_beside(&self, ns: &Namespace, process: ObjectId) -> ReadPermission<'_> {
         let mut state = self.state();
         if !state.is_held() {
