@@ -83,3 +83,30 @@ pub(in crate::server) fn lsm(config: &ServerConfig, identity: &Identity, must_ex
     let options = LsmOptions { item_cache_bytes, open_files, store, must_exist, ..LsmOptions::default() };
     Ok(Lsm::open(&identity.folders().items(config), config.server, options)?)
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test may panic")]
+mod tests {
+    use super::*;
+    use crate::cluster::Cluster;
+    use crate::core::group::{Index, Position, Promised, Term};
+    use crate::core::{ServerId, StoreId};
+
+    /// A store in a lost one's place acknowledges entries before it has a vote.
+    #[test]
+    fn log_and_items_have_to_be_there_from_the_first_acknowledgement_on() {
+        let folder = tempfile::tempdir().unwrap();
+        let addresses = [1, 2, 3].map(|port| ([127, 0, 0, 1], port).into()).to_vec();
+        let cluster = Cluster::of_group("test", ServerId(1), addresses);
+        let mut config = ServerConfig::new(cluster, ServerId(1), folder.path());
+        (config.member, config.replace) = (Some(1), vec![StoreId([9; 16])]);
+        let mut identity = Identity::open(&config).unwrap();
+        assert!(!log_options(&config, &identity).must_exist);
+        storage(&config, &identity).map(drop).unwrap();
+        let last = Position { term: Term::new(4), index: Index::new(7) };
+        identity.follow(Promised { term: Term::new(5), last }).unwrap();
+        assert!(log_options(&config, &identity).must_exist);
+        fs::remove_dir_all(config.folder.join("items")).unwrap();
+        assert!(storage(&config, &identity).is_err());
+    }
+}

@@ -85,8 +85,9 @@ const MAX_REPLACED: usize = 64;
 
 /// Result of a look at the identity of a folder that may be damaged.
 pub(crate) enum Looked {
-    /// The file is as the configuration says, and names this store and these folders.
-    Whole(StoreId, DataFolders),
+    /// The file is as the configuration says, and names this store and these folders. If the store
+    /// takes a lost one's place, and may not have all of its data, the last part says so.
+    Whole(StoreId, DataFolders, Option<Damage>),
     /// The file is damaged, or missing.
     Damaged(Damage),
 }
@@ -232,7 +233,9 @@ impl Identity {
         };
         match parse(&text) {
             Ok(_) => {
-                Self::read(config, path.clone(), &text).map(|identity| Looked::Whole(identity.store, identity.folders))
+                let identity = Self::read(config, path.clone(), &text)?;
+                let lacks = identity.lacks_data().map(|what| Damage::of(path.display(), what));
+                Ok(Looked::Whole(identity.store, identity.folders, lacks))
             }
             Err(what) => damaged(what),
         }
@@ -299,11 +302,12 @@ impl Identity {
         if self.me.member.is_none() {
             return refused(format!("server {} is no group: what its store had is lost with it", self.me));
         }
-        if lost == self.store || self.known.values().any(|store| *store == lost) {
-            return refused("that store is in use by a member of this cluster".to_owned());
-        }
+        // Said before, it stays, whoever has been met since: the others judge it.
         if self.replaces.contains(&lost) {
             return Ok(());
+        }
+        if lost == self.store || self.known.values().any(|store| *store == lost) {
+            return refused("that store is in use by a member of this cluster".to_owned());
         }
         if self.replaces.len() >= MAX_REPLACED {
             return refused(format!("this store takes the place of {MAX_REPLACED} others already"));
@@ -323,6 +327,18 @@ impl Identity {
     /// State of this store if it takes a lost one's place, and has no vote yet.
     pub(crate) fn rejoins(&self) -> Option<Rejoin> {
         (self.state == State::Rejoining).then(|| self.promised.map_or(Rejoin::Asking, Rejoin::Following))
+    }
+
+    /// Says that not all data of the lost store are here, as far as is known.
+    pub(crate) fn lacks_data(&self) -> Option<String> {
+        let is_rejoining = self.rejoins().is_some();
+        is_rejoining.then(|| "its store takes a lost one's place, and may not have all of its data yet".to_owned())
+    }
+
+    /// The other members of the group that a store which takes a lost one's place has not met.
+    pub(crate) fn unmet(&self) -> Vec<u8> {
+        let of_group = self.others.iter().filter(|peer| peer.server == self.me.server && self.rejoins().is_some());
+        of_group.filter(|peer| !self.known.contains_key(peer)).filter_map(|peer| peer.member).collect()
     }
 
     /// Notes what the lost store can have promised.
@@ -620,3 +636,7 @@ fn replace(path: &Path, text: &str) -> std::io::Result<()> {
     fs::rename(&beside, path)?;
     folders::sync_above(path)
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test may panic")]
+mod tests;

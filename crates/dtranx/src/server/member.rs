@@ -222,10 +222,12 @@ impl MemberEngine {
             }
             // A stage that says one of the next two fails behind it.
             let failure = self.failure();
-            if let Some(reason) = self.restart.get() {
+            // The failure of another stage than these is what it says.
+            let may_be_said = failure.as_ref().is_none_or(|error| ["group", "network"].contains(&&*error.stage));
+            if let Some(reason) = self.restart.get().filter(|_| may_be_said) {
                 return Over::Again(*reason);
             }
-            if let Ok(whole) = self.given.try_recv() {
+            if let Some(whole) = self.given.try_recv().ok().filter(|_| may_be_said) {
                 return Over::Given(whole);
             }
             if let Some(error) = failure {

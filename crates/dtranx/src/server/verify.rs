@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::data::{lsm, must_be_there, open};
+use super::data_folders::IDENTITY;
 use super::identity::Identity;
 use super::inspect::{Inspected, existing, inspect, must_keep};
 use super::{ServerConfig, ServerError};
@@ -39,6 +40,9 @@ pub fn verify(config: &ServerConfig) -> Result<Verified, ServerError> {
     must_keep(config, "to be verified")?;
     must_be_there(&config.log_folder)?;
     let (medium, identity) = open(config, Identity::existing)?;
+    if let Some(what) = identity.lacks_data() {
+        return Err(ServerError::Identity { file: config.folder.join(IDENTITY).display().to_string(), what });
+    }
     let medium = Arc::new(ReadOnly::new(medium));
     let options = LogOptions { is_member: true, ..existing(config, identity.store) };
     let Inspected { recovery, segments, records, uncommitted } = inspect(config, &options, medium)?;

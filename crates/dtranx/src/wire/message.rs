@@ -53,7 +53,7 @@ pub enum Caller {
         member: u8,
         /// Id of the calling member's store.
         store: StoreId,
-        /// Ids of the lost stores whose place that one takes, or has taken: at most 64.
+        /// Ids of the lost stores whose place that one takes, or has taken.
         replaces: Vec<StoreId>,
     },
 }

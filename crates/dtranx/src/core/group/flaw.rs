@@ -35,6 +35,8 @@ pub(crate) enum Flaw {
     RejoinsByMajority,
     /// 0081, R3: a rejoining member takes no term from the others.
     RejoinsInAnyTerm,
+    /// 0081, R4: a rejoining member gives its vote while it follows.
+    VotesBeforeItRejoined,
     /// 0081, R5: a rejoining member has a vote before it has what the others had.
     RejoinsEmpty,
 }

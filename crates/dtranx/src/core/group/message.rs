@@ -36,7 +36,15 @@ impl Message {
             Self::Rejoin => (Term::ZERO, 0),
             Self::Would { term, .. } | Self::Round { term, .. } | Self::Confirm { term, .. } => (*term, 0),
         };
-        term.get() <= GREATEST && index <= GREATEST
+        term.get() <= GREATEST && index <= GREATEST && !self.is_ahead_of_its_term()
+    }
+
+    /// Returns true if it names an entry of a term that its sender does not know: no log has one.
+    fn is_ahead_of_its_term(&self) -> bool {
+        match self {
+            Self::Ask { term, last } | Self::RejoinAnswer { term, last, .. } => last.term > *term,
+            _ => false,
+        }
     }
 }
 

@@ -26,6 +26,11 @@ impl Group {
         self.config.rejoins.is_some()
     }
 
+    /// Returns true if this member follows, and has no vote.
+    pub(crate) const fn follows_without_a_vote(&self) -> bool {
+        matches!(self.config.rejoins, Some(Rejoin::Following(_)))
+    }
+
     /// The members that a rejoining one waits for before it follows.
     pub(crate) fn waits_for(&self) -> Vec<MemberId> {
         let asks = self.config.rejoins == Some(Rejoin::Asking) && !self.rejoining.is_said;
@@ -103,6 +108,9 @@ impl Group {
     /// Returns true if this member takes such a message: a rejoining one gives no vote (R4), and
     /// takes nothing before it follows (R2). It always answers one that asks.
     pub(super) fn hears(&self, message: &Message) -> bool {
+        if self.has(Flaw::VotesBeforeItRejoined) && self.follows_without_a_vote() {
+            return true;
+        }
         let is_candidacy = matches!(message, Message::Raft(noraft::Message::RequestVoteCall { .. }));
         match self.config.rejoins {
             None => true,

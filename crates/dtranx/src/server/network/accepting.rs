@@ -156,6 +156,16 @@ impl NetworkStage {
             let rejoins = self.port.identity.rejoins();
             self.has_told_members = ways.group.offer(FromMembers::Met { stores, rejoins }).is_ok();
         }
+        let unmet = self.port.identity.unmet();
+        if unmet != self.said_unmet {
+            if !unmet.is_empty() {
+                eprintln!(
+                    "dtranx: server {}: this store takes a lost one's place, and has not met the members {unmet:?}",
+                    self.me
+                );
+            }
+            self.said_unmet = unmet;
+        }
     }
 
     fn call_servers(&mut self, now_ms: u64) {

@@ -242,7 +242,9 @@ impl NetworkStage {
                     let what = format!("server {server} has not shown that it knows the secret");
                     return Err(WireError::Unreadable { what }.into());
                 }
-                if let Met::Refused(what) = self.meet_store(server, store, &[]) {
+                // Whose place a store takes is said by its own call.
+                if let Met::Refused(why) = self.meet_store(server, store, &[]) {
+                    let what = format!("{why}, unless it calls here and says whose place it takes");
                     return Err(WireError::Unreadable { what }.into());
                 }
                 if let Err(error) = self.port.identity.welcomed(server) {

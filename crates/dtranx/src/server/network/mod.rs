@@ -65,6 +65,8 @@ pub(super) struct NetworkStage {
     member: Option<u8>,
     /// True if the stage `group` knows who the members are.
     has_told_members: bool,
+    /// Members that a store in a lost one's place was last said not to have met.
+    said_unmet: Vec<u8>,
     /// Term in which the other servers have heard that this member leads.
     announced: Option<u64>,
     /// The leaders of the groups among the other servers.
@@ -167,6 +169,7 @@ impl NetworkStage {
             me: config.server,
             member: config.member,
             has_told_members: false,
+            said_unmet: Vec::new(),
             announced: None,
             leaders: Leaders::default(),
             window: config.client_window,

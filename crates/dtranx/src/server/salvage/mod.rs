@@ -144,7 +144,10 @@ pub fn salvage(config: &ServerConfig, scratch: &Path, file: impl Write) -> Resul
     let _lock = lock(&config.log_folder)?;
     let mut damages = Damages::default();
     let (store, folders) = match Identity::look(config)? {
-        Looked::Whole(store, folders) => (Some(store), folders),
+        Looked::Whole(store, folders, lacks) => {
+            lacks.into_iter().for_each(|lacks| damages.push(lacks));
+            (Some(store), folders)
+        }
         Looked::Damaged(damage) => {
             damages.push(damage);
             (None, DataFolders::guess(config))

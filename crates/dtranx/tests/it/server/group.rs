@@ -285,7 +285,8 @@ fn place_of_a_lost_store_is_not_taken_where_it_cannot_be() {
     members.servers[2] = Some(Server::start(&replace(members.config(2), StoreId([9; 16]))).unwrap());
     put(&members.client(60_000).unwrap(), "key", "of two");
     members.end(1);
-    let hasty = members.client(1_000);
+    // An election would be over by then.
+    let hasty = members.client(6_000);
     hasty.and_then(|client| client.put("other", "value")).unwrap_err();
     members.run(1);
     assert!(!is_in_use(&members.config(2)));
@@ -327,8 +328,8 @@ fn lost_store_that_comes_back_is_refused_by_all() {
     first.run(2);
     // It is a majority with none of the others.
     first.end(1);
-    // Some of these keys are the group's.
-    let hasty = first.client(1_000).unwrap();
+    // Some of these keys are the group's. An election would be over by then.
+    let hasty = first.client(6_000).unwrap();
     assert!((0..16).any(|number| hasty.put(format!("key{number}"), "of one").is_err()));
     first.run(1);
     put(&first.client(60_000).unwrap(), "key", "of two");

@@ -93,6 +93,12 @@ fn flaw_rejoins_empty_is_noticed() {
 }
 
 #[test]
+fn flaw_votes_before_it_rejoined_is_noticed() {
+    let plan = with(Budget { elections: 1, ..Budget::default() });
+    is_noticed(Plan { lost: Some(2), ahead: 1, candidates: vec![1], ..plan }, Flaw::VotesBeforeItRejoined);
+}
+
+#[test]
 fn flaw_rejoins_by_majority_is_noticed() {
     let plan = with(Budget { elections: 1, ..Budget::default() });
     is_noticed(Plan { is_begun_apart: true, lost: Some(2), candidates: vec![0], ..plan }, Flaw::RejoinsByMajority);

@@ -125,7 +125,8 @@ fn lost_store_of_the_leader() {
 
 #[test]
 fn store_is_lost_at_any_time() {
-    holds(Plan { losing: vec![2], ..with(Budget { entries: 1, losses: 1, ..Budget::default() }) });
+    let plan = with(Budget { elections: 1, losses: 1, ..Budget::default() });
+    holds(Plan { losing: vec![2], candidates: vec![1], ..plan });
 }
 
 #[test]

@@ -48,38 +48,62 @@ pub(super) struct Batches {
 struct Flow {
     /// Last entry that was sent.
     sent: u64,
-    /// Last entry and bytes of each batch.
-    under_way: VecDeque<(u64, usize)>,
+    under_way: VecDeque<UnderWay>,
     bytes: usize,
+    /// The last entry that the follower has said to have; `None`: it has said nothing yet.
+    has: Option<u64>,
     /// Time of the last progress.
     moved_ms: u64,
     /// True while entries are read from the log.
     is_fetching: bool,
 }
 
+/// A batch that is not acknowledged.
+struct UnderWay {
+    /// Entry before its first one.
+    before: u64,
+    last: u64,
+    bytes: usize,
+}
+
 impl Flow {
-    fn push(&mut self, last: u64, bytes: usize, now_ms: u64) {
+    fn push(&mut self, before: u64, last: u64, bytes: usize, now_ms: u64) {
         if self.under_way.is_empty() {
             self.moved_ms = now_ms;
         }
         self.sent = last;
-        self.under_way.push_back((last, bytes));
+        self.under_way.push_back(UnderWay { before, last, bytes });
         self.bytes += bytes;
     }
 
     fn acknowledged(&mut self, through: u64, now_ms: u64) {
-        while self.under_way.front().is_some_and(|(last, _)| *last <= through) {
-            self.bytes -= self.under_way.pop_front().map_or(0, |(_, bytes)| bytes);
+        self.has = Some(through);
+        while self.under_way.front().is_some_and(|batch| batch.last <= through) {
+            self.bytes -= self.under_way.pop_front().map_or(0, |batch| batch.bytes);
             self.moved_ms = now_ms;
+        }
+        // It lacks entries before these, and cannot take them.
+        if self.under_way.front().is_some_and(|batch| batch.before > through) {
+            self.clear();
         }
     }
 
     /// Gives up what is under way without an acknowledgement for long.
     fn give_up(&mut self, now_ms: u64) {
         if !self.under_way.is_empty() && now_ms.saturating_sub(self.moved_ms) >= LOST_MS {
-            self.under_way.clear();
-            (self.bytes, self.sent) = (0, 0);
+            self.clear();
         }
+    }
+
+    fn clear(&mut self) {
+        self.under_way.clear();
+        (self.bytes, self.sent) = (0, 0);
+    }
+
+    /// Returns true if the follower lacks entries before those behind `from`. New entries are not
+    /// for it then: they would take the place of what it lacks.
+    fn lacks(&self, from: u64) -> bool {
+        self.has.is_some_and(|has| from > has.max(self.sent))
     }
 }
 
@@ -116,7 +140,9 @@ impl Batches {
         flow.give_up(now_ms);
         let from = previous.index.get().max(flow.sent);
         let has_room = flow.under_way.len() < UNDER_WAY && flow.bytes < UNDER_WAY_BYTES;
-        let Some(before) = place(entries, from).filter(|_| from < last && has_room && !flow.is_fetching) else {
+        let Some(before) =
+            place(entries, from).filter(|_| from < last && has_room && !flow.is_fetching && !flow.lacks(from))
+        else {
             return Next::Nothing;
         };
         let wanted = (from + 1..=last).take(MAX_BATCH_ENTRIES).filter_map(|index| place(entries, index));
@@ -134,7 +160,7 @@ impl Batches {
             flow.is_fetching = true;
             return Next::Fetch(wanted.collect());
         }
-        flow.push(from + found.len() as u64, bytes, now_ms);
+        flow.push(from, from + found.len() as u64, bytes, now_ms);
         Next::Send(MemberMessage::Batch { term: *term, committed: *committed, before, entries: found })
     }
 
@@ -149,7 +175,7 @@ impl Batches {
         let flow = self.flows.entry(to).or_default();
         flow.is_fetching = false;
         let bytes = payloads.iter().map(Bytes::len).sum();
-        flow.push(before.index + payloads.len() as u64, bytes, now_ms);
+        flow.push(before.index, before.index + payloads.len() as u64, bytes, now_ms);
         let entries = wanted.iter().zip(payloads).map(|(entry, payload)| BatchEntry { term: entry.term, payload });
         MemberMessage::Batch { term, committed, before, entries: entries.collect() }
     }
@@ -207,6 +233,20 @@ mod tests {
         batches.acknowledged(B, 1, 100);
         assert!(matches!(batches.next(B, &call(1, 3), LOST_MS - 1), Next::Nothing));
         assert_eq!(sent(&batches.next(B, &call(1, 3), LOST_MS)), Some((2, 3)));
+    }
+
+    #[test]
+    fn new_entries_do_not_take_the_place_of_what_a_follower_lacks() {
+        let mut batches = kept(9, 10);
+        // Nothing is known of it yet.
+        assert_eq!(sent(&batches.next(B, &call(6, 7), 0)), Some((7, 7)));
+        batches.acknowledged(B, 2, 1);
+        assert!(matches!(batches.next(B, &call(7, 8), 1), Next::Nothing));
+        assert_eq!(sent(&batches.next(B, &call(2, 8), 1)), Some((3, 8)));
+        assert_eq!(sent(&batches.next(B, &call(8, 9), 1)), Some((9, 9)), "they follow what is under way");
+        // What was under way is lost: it begins where the follower is.
+        assert!(matches!(batches.next(B, &call(8, 9), 1 + LOST_MS), Next::Nothing));
+        assert_eq!(sent(&batches.next(B, &call(2, 9), 1 + LOST_MS)), Some((3, 9)));
     }
 
     #[test]

@@ -75,6 +75,8 @@ pub(in crate::server) struct GroupStage {
     /// Followers that lack entries which are removed here. For the one that is given the items: the
     /// last entry before those that are kept for it.
     lacking: BTreeMap<u8, Option<u64>>,
+    /// True if it was said that this member has no vote and hears of no leader.
+    has_said_leaderless: bool,
     /// Members whose answers were said to be missing until this one has a vote.
     said_missing: Vec<u8>,
     /// Takes the items of a leader, with which the engine is to be started again.
@@ -155,6 +157,7 @@ impl GroupStage {
             serving: None,
             restart,
             lacking: BTreeMap::new(),
+            has_said_leaderless: false,
             said_missing: Vec::new(),
             whole,
             commands: Vec::new(),
@@ -267,6 +270,10 @@ impl GroupStage {
     /// before.
     fn say_what_is_missing(&mut self) {
         let Some(machine) = &self.machine else { return };
+        if machine.follows_without_a_vote() && !self.has_said_leaderless {
+            self.has_said_leaderless = true;
+            eprintln!("dtranx: member {}: it has no vote yet, and hears of no leader", self.me);
+        }
         let missing: Vec<u8> = machine.waits_for().iter().filter_map(|id| self.members.get(id).copied()).collect();
         if missing != self.said_missing && !missing.is_empty() {
             eprintln!("dtranx: member {}: it takes a lost one's place, and waits for the members {missing:?}", self.me);
