@@ -396,6 +396,13 @@ class SnapshotTooOld:
     why: str
 
 
+@dataclass(frozen=True)
+class Restarted:
+    """The server has begun a new life, and has not committed it before."""
+
+    server: Server
+
+
 Refusal = Annotated[
     object,
     choice(
@@ -410,6 +417,7 @@ Refusal = Annotated[
         SnapshotInDoubt,
         SnapshotDisturbed,
         SnapshotTooOld,
+        Restarted,
     ),
 ]
 BEGIN_AGAIN = (ReadLocked, Stale, SnapshotTooOld)
@@ -476,12 +484,28 @@ class CommitAgain:
 
 
 @dataclass(frozen=True)
+class RequestName:
+    """Name of a request to commit."""
+
+    client: ClientName
+    id: Number
+
+
+@dataclass(frozen=True)
+class Fate:
+    """Asks what became of a request that an earlier life of the server got."""
+
+    request: RequestName
+    above: Number
+
+
+@dataclass(frozen=True)
 class Request:
     """Request of a client."""
 
     id: Number
     repeated: bool
-    ask: Annotated[object, choice(Get, Scan, Commit, Status, Snapshot, GetAt, ScanAt, CommitAgain)]
+    ask: Annotated[object, choice(Get, Scan, Commit, Status, Snapshot, GetAt, ScanAt, CommitAgain, Fate)]
 
 
 # Responses.
@@ -539,7 +563,7 @@ class Found:
 
 @dataclass(frozen=True)
 class CommitReply:
-    """Result of a commit."""
+    """Result of a commit, or what became of one."""
 
     outcome: Annotated[object, choice(Committed, Validated, Refused, Indeterminate)]
 

@@ -22,6 +22,7 @@ from dtranx.messages import (
     CommitAgain,
     CommitReply,
     Committed,
+    Fate,
     Get,
     Hash,
     Hello,
@@ -34,7 +35,9 @@ from dtranx.messages import (
     Read,
     Refused,
     Request,
+    RequestName,
     Response,
+    Restarted,
     ScanAt,
     ScanRead,
     Snapshot,
@@ -75,6 +78,11 @@ MESSAGES = {
     "request to commit again": (Request, Request(301, False, CommitAgain(TRANSACTION, Again(25, True, Version(2, 78))))),
     "request for a snapshot, repeated": (Request, Request(302, True, Snapshot())),
     "response with a snapshot": (Response, Response(302, SnapshotReply(Made(9)))),
+    "request that asks what became of another": (
+        Request,
+        Request(304, False, Fate(RequestName(ClientName(70000, 3), 300), 77)),
+    ),
+    "response that it was not committed": (Response, Response(304, CommitReply(Refused(Restarted(2))))),
     "request to scan a snapshot": (Request, Request(303, False, ScanAt(9, Range(b"a", Before(b"m")), 100))),
 }
 CHALLENGE = "challenge to that hello, with the secret `sixteen bytes, 1`"

@@ -7,7 +7,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
-    id::{ClientId, Epoch, LogTicket, MessageId, SegmentId, ServerId, TranxId, ValidationId, WorkId},
+    id::{ClientId, Epoch, LogTicket, MessageId, RequestId, SegmentId, ServerId, TranxId, ValidationId, WorkId},
     item::Current,
     message::{Message, Settlement, SnapshotMessage, Vote},
     record::{GcRecord, Record, SegmentSummary},
@@ -16,7 +16,8 @@ use super::{
     transaction::{Read, ScanRead, Transaction, Write},
 };
 
-/// Answer to a client's request to commit. The same request always gets the same answer.
+/// Answer to a client's request to commit, or to its question what became of one. The same request
+/// always gets the same answer.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum CommitAnswer {
     /// The transaction is committed, durably. The id is the version of everything that it wrote.
@@ -26,9 +27,9 @@ pub enum CommitAnswer {
     Validated(ValidationId),
     /// The transaction is not committed, and never will be.
     Refused(Refusal),
-    /// The request came under a client's name that this incarnation of the server did not give. It
-    /// is not carried out, but an earlier copy of it may have been, before the server was
-    /// restarted: its outcome cannot be known.
+    /// The request came under a client's name that this incarnation of the server did not give: it
+    /// is not carried out, but an earlier copy of it may have been. To a question: it cannot be
+    /// told what became of the request.
     Indeterminate,
 }
 
@@ -89,6 +90,18 @@ pub enum Input {
         client: ClientId,
         /// Number of the request, the same when it is repeated.
         message: MessageId,
+    },
+    /// A client asks what became of a request to commit that an earlier life of the server got. The
+    /// question may be repeated at any time.
+    Fate {
+        /// Name of the client that the answer goes to.
+        client: ClientId,
+        /// Number of the question, the same when it is repeated.
+        message: MessageId,
+        /// Name of the request that is asked about.
+        request: RequestId,
+        /// As for [`Node::fate`](super::Node::fate).
+        above: u64,
     },
     /// A message from another server.
     Receive {

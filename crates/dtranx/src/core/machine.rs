@@ -16,7 +16,7 @@
 use super::{
     config::NodeConfig,
     event::{CheckAnswer, Command},
-    id::{ClientId, LogTicket, MessageId, SegmentId, ServerId, TranxId, WorkId},
+    id::{ClientId, LogTicket, MessageId, RequestId, SegmentId, ServerId, TranxId, WorkId},
     item::Key,
     message::{Message, Outcome},
     record::{GcRecord, SegmentSummary},
@@ -74,6 +74,12 @@ pub(crate) enum TranxEvent {
     Snapshot {
         client: ClientId,
         message: MessageId,
+    },
+    Fate {
+        client: ClientId,
+        message: MessageId,
+        request: RequestId,
+        above: u64,
     },
     /// A message about votes, decisions, inquiries, low-water marks or snapshots.
     Receive {

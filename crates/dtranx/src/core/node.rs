@@ -94,6 +94,9 @@ impl Node {
             Input::Snapshot { client, message } => {
                 self.tranx(now_ms, TranxEvent::Snapshot { client, message }, commands);
             }
+            Input::Fate { client, message, request, above } => {
+                self.tranx(now_ms, TranxEvent::Fate { client, message, request, above }, commands);
+            }
             Input::ServerGone { server } => self.tranx(now_ms, TranxEvent::ServerGone { server }, commands),
             Input::Receive { from, message } => {
                 let event = Event::received(from, message);

@@ -12,8 +12,10 @@ use std::collections::BTreeMap;
 
 use super::{
     config::NodeConfig,
+    event::CommitAnswer,
     flaw::Flaw,
-    id::{Incarnation, RequestId, TranxId},
+    id::{Incarnation, RequestId, ServerId, TranxId},
+    refusal::Refusal,
 };
 
 /// What became of a request of an earlier life.
@@ -26,6 +28,18 @@ pub enum Fate {
     /// It cannot be told: what is known does not reach back so far, or the request is of this life
     /// or of a later one.
     Indeterminate,
+}
+
+impl Fate {
+    /// What `server` tells a client that asks. It follows from committed entries of the log alone,
+    /// so that it is true whenever it arrives, and needs no round of a group (decision 0075).
+    pub(crate) const fn answer(self, server: ServerId) -> CommitAnswer {
+        match self {
+            Self::Committed(tranx) => CommitAnswer::Committed(tranx),
+            Self::NotCommitted => CommitAnswer::Refused(Refusal::Restarted { server }),
+            Self::Indeterminate => CommitAnswer::Indeterminate,
+        }
+    }
 }
 
 /// The commits of a coordinator above some number, with the names of their requests.
@@ -60,13 +74,17 @@ impl PastRequests {
     ///
     /// A life knows every commit of those before it: it begins with a log of which everything is
     /// committed, and which has everything that ever was. Of later lives it knows nothing (G14).
+    ///
+    /// `above` is what the client says. No life before this one has given a number as large as the
+    /// one that names this one: who has heard of one speaks of another store.
     pub(crate) fn fate(&self, config: &NodeConfig, life: Incarnation, request: RequestId, above: u64) -> Fate {
         if let Some(number) = self.numbers.get(&request) {
             return Fate::Committed(TranxId { server: config.me, number: *number });
         }
         let asked = request.client.incarnation;
         let is_earlier = asked < life || config.has(Flaw::NotFoundOfLaterLives) && asked != life;
-        let above = above.max(asked.0.saturating_sub(1));
+        let heard = if above < life.0 { above } else { 0 };
+        let above = heard.max(asked.0.saturating_sub(1));
         let reaches_back = above >= self.forgotten || config.has(Flaw::NotFoundOfForgotten);
         if is_earlier && reaches_back { Fate::NotCommitted } else { Fate::Indeterminate }
     }
@@ -125,6 +143,15 @@ mod tests {
         assert_eq!(fate(0), Fate::Indeterminate, "it may have got number 10 or 11");
         assert_eq!(fate(10), Fate::Indeterminate, "it may have got number 11");
         assert_eq!(fate(11), Fate::NotCommitted);
+    }
+
+    #[test]
+    fn number_that_no_earlier_life_has_given_says_nothing() {
+        let fate = |above| past(11).fate(&config(), Incarnation(20), request(10, 3), above);
+        assert_eq!(
+            [fate(19), fate(20), fate(u64::MAX)],
+            [Fate::NotCommitted, Fate::Indeterminate, Fate::Indeterminate]
+        );
     }
 
     #[test]

@@ -85,6 +85,12 @@ pub enum Refusal {
         /// Reason why the server no longer keeps it: the limit's name, or a restart.
         why: String,
     },
+    /// The life of the server that the request was sent to is over, and has not committed it.
+    #[error("server {server} has begun a new life, and has not committed the transaction before")]
+    Restarted {
+        /// Server that was restarted, or whose group has another leader.
+        server: ServerId,
+    },
 }
 
 /// Action of a client whose transaction is refused (section 3.2 of the paper).
@@ -109,7 +115,8 @@ impl Refusal {
             | Self::NoVote { .. }
             | Self::Overloaded { .. }
             | Self::SnapshotInDoubt { .. }
-            | Self::SnapshotDisturbed { .. } => Advice::RetryLater,
+            | Self::SnapshotDisturbed { .. }
+            | Self::Restarted { .. } => Advice::RetryLater,
             Self::NotHere { .. } | Self::Invalid(_) => Advice::GiveUp,
         }
     }

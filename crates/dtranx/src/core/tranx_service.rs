@@ -36,6 +36,9 @@ impl TranxService {
                 coordinator.commit(ctx, RequestId { client, message }, is_repeated, transaction, again);
             }
             TranxEvent::Snapshot { client, message } => coordinator.snapshot(ctx, client, message),
+            TranxEvent::Fate { client, message, request, above } => {
+                coordinator.tell_fate(ctx, RequestId { client, message }, request, above);
+            }
             TranxEvent::ServerGone { server } => ctx.event(Event::Lock(LockEvent::Gone { server })),
             TranxEvent::Receive { from, message } => receive(coordinator, participant, ctx, from, message),
             TranxEvent::Logged { through } => {

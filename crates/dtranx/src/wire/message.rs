@@ -5,7 +5,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::cluster::{Cluster, MapId};
 use crate::core::{
-    Again, ClientId, CommitAnswer, Epoch, Item, Key, KeyRange, ServerId, SnapshotAnswer, StoreId, Transaction,
+    Again, ClientId, CommitAnswer, Epoch, Item, Key, KeyRange, RequestId, ServerId, SnapshotAnswer, StoreId,
+    Transaction,
 };
 use crate::stage::Readings;
 
@@ -163,6 +164,15 @@ pub enum Ask {
         /// Facts about the earlier attempts.
         again: Again,
     },
+    /// Asks what became of a request to commit that an earlier life of the server got:
+    /// [`Reply::Commit`].
+    Fate {
+        /// Name of the request: the client's name then, and the request's number.
+        request: RequestId,
+        /// Largest number of this server's transactions that the client had heard of before it sent
+        /// the request for the first time; 0 if it had heard of none.
+        above: u64,
+    },
 }
 
 /// First fields of a request's encoding. They are enough to refuse a request whose rest is not
@@ -185,6 +195,7 @@ pub(crate) enum AskKind {
     GetAt,
     ScanAt,
     CommitAgain,
+    Fate,
 }
 
 impl AskKind {
@@ -242,7 +253,7 @@ pub enum Reply {
         /// in `items`.
         complete: bool,
     },
-    /// Answer to [`Ask::Commit`] and [`Ask::CommitAgain`].
+    /// Answer to [`Ask::Commit`], [`Ask::CommitAgain`] and [`Ask::Fate`].
     Commit(CommitAnswer),
     /// State and counters for [`Ask::Status`].
     Status(Box<ServerStatus>),
@@ -351,9 +362,12 @@ pub struct ConnectionStats {
 #[allow(clippy::unwrap_used, reason = "a test may panic")]
 mod tests {
     use super::*;
+    use crate::core::{Incarnation, MessageId};
 
     #[test]
     fn head_of_a_request_says_what_the_request_is() {
+        let client = ClientId { incarnation: Incarnation(1), number: 1 };
+        let request = RequestId { client, message: MessageId(1) };
         let asks = [
             (Ask::Get(vec![Key::smallest()]), AskKind::Get),
             (Ask::Scan { range: KeyRange::all(), items: 5 }, AskKind::Scan),
@@ -363,6 +377,7 @@ mod tests {
             (Ask::GetAt { epoch: Epoch(1), keys: vec![] }, AskKind::GetAt),
             (Ask::ScanAt { epoch: Epoch(1), range: KeyRange::all(), items: 5 }, AskKind::ScanAt),
             (Ask::CommitAgain { transaction: Transaction::default(), again: Again::default() }, AskKind::CommitAgain),
+            (Ask::Fate { request, above: 5 }, AskKind::Fate),
         ];
         for (ask, kind) in asks {
             for (id, is_repeated) in [(1, false), (u64::MAX, true)] {

@@ -8,9 +8,9 @@ use std::path::Path;
 use bytes::Bytes;
 use dtranx::cluster::{Cluster, Server};
 use dtranx::core::{
-    Again, ClientId, CommitAnswer, Current, Epoch, Incarnation, Item, Key, KeyRange, LimitError, Message, Outcome,
-    Read, Record, Refusal, ScanRead, ServerId, Settlement, SnapshotAnswer, SnapshotMessage, Standing, Transaction,
-    TranxId, ValidationId, Value, Vote, Write, partition::hash, range::KeyBound,
+    Again, ClientId, CommitAnswer, Current, Epoch, Incarnation, Item, Key, KeyRange, LimitError, Message, MessageId,
+    Outcome, Read, Record, Refusal, RequestId, ScanRead, ServerId, Settlement, SnapshotAnswer, SnapshotMessage,
+    Standing, Transaction, TranxId, ValidationId, Value, Vote, Write, partition::hash, range::KeyBound,
 };
 use dtranx::log::{Position, payload};
 use dtranx::wire::{
@@ -72,6 +72,11 @@ fn transaction() -> Transaction {
     }
 }
 
+fn asked_about() -> RequestId {
+    let client = ClientId { incarnation: Incarnation(70_000), number: 3 };
+    RequestId { client, message: MessageId(300) }
+}
+
 fn requests() -> Vec<(&'static str, Vec<u8>)> {
     let request = |id, ask| frame(&Request { id, is_repeated: id == 302, ask });
     let again = Again { waited_ms: 25, keeps: true, kept: Some(OWN) };
@@ -81,6 +86,7 @@ fn requests() -> Vec<(&'static str, Vec<u8>)> {
         ("request to commit", request(300, Ask::Commit(transaction()))),
         ("request to commit again", request(301, Ask::CommitAgain { transaction: transaction(), again })),
         ("request for a snapshot, repeated", request(302, Ask::Snapshot)),
+        ("request that asks what became of another", request(304, Ask::Fate { request: asked_about(), above: 77 })),
         ("request to scan a snapshot", request(303, Ask::ScanAt { epoch: Epoch(9), range: until_m, items: 100 })),
     ]
 }
@@ -90,10 +96,12 @@ fn responses() -> Vec<(&'static str, Vec<u8>)> {
     let one = Item { value: value("one"), version: SEEN };
     let new = Item { value: value("new"), version: TranxId { number: 79, ..SEEN } };
     let stale = Refusal::Stale { current: vec![Current { key: key("a"), item: Some(new) }], kept: Some(OWN) };
+    let restarted = Refusal::Restarted { server: ServerId(2) };
     vec![
         ("response with two values", response(5, Reply::Values(vec![Some(one), None]))),
         ("response that it is committed", response(300, Reply::Commit(CommitAnswer::Committed(OWN)))),
         ("response that a read is stale", response(300, Reply::Commit(CommitAnswer::Refused(stale)))),
+        ("response that it was not committed", response(304, Reply::Commit(CommitAnswer::Refused(restarted)))),
         ("response with a snapshot", response(302, Reply::Snapshot(SnapshotAnswer::Made(Epoch(9))))),
     ]
 }
@@ -190,6 +198,7 @@ fn refusals() -> Vec<Refusal> {
         Refusal::SnapshotInDoubt { server, tranx: OWN },
         Refusal::SnapshotDisturbed { attempts: 1 },
         Refusal::SnapshotTooOld { server, why: String::new() },
+        Refusal::Restarted { server },
     ]
 }
 
@@ -215,6 +224,7 @@ fn asks() -> Vec<Ask> {
         Ask::GetAt { epoch, keys },
         Ask::ScanAt { epoch, range, items: 1 },
         Ask::CommitAgain { transaction, again: Again::default() },
+        Ask::Fate { request: asked_about(), above: 1 },
     ]
 }
 

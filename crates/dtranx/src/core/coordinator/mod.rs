@@ -162,6 +162,13 @@ impl Coordinator {
         self.past.fate(config, life, request, above)
     }
 
+    /// Tells a client what became of a request that it, or another one, made to an earlier life.
+    pub(crate) fn tell_fate(&self, ctx: &mut Context<'_>, asking: RequestId, request: RequestId, above: u64) {
+        let answer = self.fate(ctx.config, request, above).answer(ctx.config.me);
+        let RequestId { client, message } = asking;
+        ctx.out.commands.push(Command::Reply { client, message, answer });
+    }
+
     /// The largest number such that all transactions up to it are complete.
     pub(crate) fn low_water(&self) -> u64 {
         let undecided = self.running.first_key_value().map(|(number, _)| *number);

@@ -232,6 +232,49 @@ fn commit_has_the_name_of_its_request_which_the_next_life_finds() {
     assert_eq!((fates(1), fates(2)), ([Fate::Indeterminate; 3], [Fate::NotCommitted; 3]));
 }
 
+/// Asks a node what became of a request.
+fn asked(rig: &mut Rig, request: RequestId, above: u64) -> Vec<Command> {
+    let client = ClientId { incarnation: Incarnation(70_000), number: 9 };
+    rig.on(Input::Fate { client, message: MessageId(4), request, above })
+}
+
+#[test]
+fn question_what_became_of_a_request_is_answered_by_what_the_log_has() {
+    let mut rig = Rig::new(|_| {});
+    let (found, lost) = (rig.request(1), rig.request(2));
+    let mut log = vec![Record::Reserve { through: rig.node.tranx.coordinator.reserved() }];
+    log.extend(records(&rig.commit(1, put(&["1w"]))).iter().map(|(record, _)| (*record).clone()));
+    let own = asked(&mut rig, found, 0);
+    assert_eq!(answer(&own), Some(&CommitAnswer::Indeterminate), "it is of this life");
+    let mut next = Rig::recover(rig.node.config().clone(), None, log.clone());
+    let said = asked(&mut next, found, 0);
+    let [Command::Reply { client, message, answer: CommitAnswer::Committed(id) }] = &said[..] else {
+        panic!("{said:?}")
+    };
+    let asker = ClientId { incarnation: Incarnation(70_000), number: 9 };
+    assert_eq!((*client, *message, *id), (asker, MessageId(4), tranx(ME, 1)));
+    let said = asked(&mut next, lost, 0);
+    assert_eq!(refusal(&said), &Refusal::Restarted { server: ME });
+    assert!(said.iter().all(|command| !command.speaks_of_now()), "no later life can make it untrue");
+    // Commits up to 5 may have gone.
+    let gc = GcRecord { low_water: vec![(ME, 5)], reserved_through: log_end(&log), ..GcRecord::default() };
+    let mut late = Rig::recover(rig.node.config().clone(), Some(gc), vec![]);
+    let mut answers = |above| answer(&asked(&mut late, lost, above)).cloned();
+    let never = CommitAnswer::Refused(Refusal::Restarted { server: ME });
+    assert_eq!([answers(4), answers(5)], [CommitAnswer::Indeterminate, never].map(Some));
+}
+
+#[test]
+fn question_is_not_decided_by_a_life_that_has_no_name_yet() {
+    let mut recovery = Recovery::new(Rig::new(|_| {}).node.config().clone(), None);
+    recovery.record(SegmentId(1), Record::Reserve { through: 20 });
+    let mut rig = Rig { node: recovery.finish(0, &mut vec![]), last: 1, now_ms: 0 };
+    let said = asked(&mut rig, past_request(1), 0);
+    assert_eq!(answer(&said), Some(&CommitAnswer::Indeterminate));
+    rig.on(Input::Logged { through: LogTicket(1) });
+    assert_eq!(refusal(&asked(&mut rig, past_request(1), 0)), &Refusal::Restarted { server: ME });
+}
+
 /// The last number that a log reserves.
 fn log_end(log: &[Record]) -> u64 {
     let reserved = |record: &Record| if let Record::Reserve { through } = record { Some(*through) } else { None };

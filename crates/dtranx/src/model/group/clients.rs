@@ -8,7 +8,7 @@ use super::{
     plan::{Flaw, Plan},
     state::{Action, OTHER, State},
 };
-use crate::core::{Again, ClientId, CommitAnswer, Epoch, Fate, Input, MessageId, Node, Refusal, RequestId};
+use crate::core::{Again, ClientId, CommitAnswer, Epoch, Input, MessageId, Node, RequestId};
 use crate::model::state::Reader;
 
 impl State {
@@ -68,11 +68,7 @@ impl State {
     /// that.
     fn fate(&self, client: usize, at: usize) -> Option<CommitAnswer> {
         let request = RequestId { client: self.clients[client].sent_as?, message: MessageId(1) };
-        match self.node(at)?.fate(request, 0) {
-            Fate::Committed(tranx) => Some(CommitAnswer::Committed(tranx)),
-            Fate::NotCommitted => Some(CommitAnswer::Refused(Refusal::NoVote { server: GROUP })),
-            Fate::Indeterminate => None,
-        }
+        Some(self.node(at)?.fate(request, 0).answer(GROUP)).filter(|answer| *answer != CommitAnswer::Indeterminate)
     }
 
     /// A leader answers a client by what it knows of earlier lives.

@@ -198,9 +198,14 @@ impl NetworkStage {
     /// Hands a request on to the stage that it concerns; or returns the answer, if there is one at
     /// once.
     fn hand_on(&self, client: ClientId, id: u64, is_repeated: bool, ask: Ask) -> Result<(), Option<Reply>> {
-        if ask == Ask::Snapshot {
-            let event = TranxEvent::Snapshot { client, message: MessageId(id) };
-            let head = RequestHead { id, is_repeated, kind: AskKind::Snapshot };
+        let message = MessageId(id);
+        let question = match ask {
+            Ask::Snapshot => Some((TranxEvent::Snapshot { client, message }, AskKind::Snapshot)),
+            Ask::Fate { request, above } => Some((TranxEvent::Fate { client, message, request, above }, AskKind::Fate)),
+            _ => None,
+        };
+        if let Some((event, kind)) = question {
+            let head = RequestHead { id, is_repeated, kind };
             let full = |_| refusal(head, "requests that wait at the server".to_owned()).map(|response| response.reply);
             return self.port.entry.offer(event).map_err(full);
         }
@@ -213,7 +218,7 @@ impl NetworkStage {
         if let Some(refusal) = refused {
             return Err(Some(Reply::Commit(CommitAnswer::Refused(refusal))));
         }
-        let event = TranxEvent::Commit { client, message: MessageId(id), is_repeated, transaction, again };
+        let event = TranxEvent::Commit { client, message, is_repeated, transaction, again };
         self.port.entry.offer(event).map_err(|_| {
             let head = RequestHead { id, is_repeated, kind: AskKind::Commit };
             refusal(head, "requests that wait at the server".to_owned()).map(|response| response.reply)
@@ -267,9 +272,13 @@ fn refusal(head: RequestHead, limit: String) -> Option<Response> {
     let reply = match head.kind {
         kind if kind.is_commit() && head.is_repeated => return None,
         AskKind::Commit | AskKind::CommitAgain => Reply::Commit(CommitAnswer::Refused(Refusal::Overloaded { limit })),
-        AskKind::Get | AskKind::Scan | AskKind::Status | AskKind::Snapshot | AskKind::GetAt | AskKind::ScanAt => {
-            Reply::Refused(format!("the server is at its limit: {limit}"))
-        }
+        AskKind::Get
+        | AskKind::Scan
+        | AskKind::Status
+        | AskKind::Snapshot
+        | AskKind::GetAt
+        | AskKind::ScanAt
+        | AskKind::Fate => Reply::Refused(format!("the server is at its limit: {limit}")),
     };
     Some(Response { id: head.id, reply })
 }

@@ -15,8 +15,8 @@ use super::accepting::MOST_GONE;
 use crate::cluster::{Cluster, PeerId, Server};
 use crate::core::machine::TranxEvent;
 use crate::core::{
-    ClientId, CommitAnswer, Epoch, Incarnation, Key, Message, Refusal, ServerId, Standing, StoreId, Transaction,
-    TranxId, ValidationId, Value, Write,
+    ClientId, CommitAnswer, Epoch, Incarnation, Key, Message, MessageId, Refusal, RequestId, ServerId, Standing,
+    StoreId, Transaction, TranxId, ValidationId, Value, Write,
 };
 use crate::server::ServerConfig;
 use crate::server::descriptors::HANDSHAKES;
@@ -436,6 +436,26 @@ fn silent_callers_and_too_many_clients_keep_neither_a_server_nor_the_clients_the
     drop(clients.pop());
     rig.until("end", |rig| (rig.stage.connection_stats.client_connections == 2).then_some(()));
     rig.client();
+}
+
+/// A client believes a refusal of the question no more than none: it says nothing about the commit.
+#[test]
+fn question_about_an_earlier_request_is_handed_on_or_refused_like_a_read() {
+    let mut rig = Rig::with_room(2, |_| {});
+    let mut caller = rig.client();
+    let client = ClientId { incarnation: Incarnation(0), number: 1 };
+    let about = |message| RequestId { client, message: MessageId(message) };
+    let question = |id, is_repeated| Request { id, is_repeated, ask: Ask::Fate { request: about(id + 50), above: 3 } };
+    caller.say(&question(1, false));
+    rig.until("question", |rig| (!rig.entry.is_empty()).then_some(()));
+    caller.say(&question(2, true));
+    let Response { id: 2, reply: Reply::Refused(why) } = rig.response(&mut caller) else { panic!("another answer") };
+    assert!(why.contains("requests that wait"), "{why}");
+    let mut taken = Vec::new();
+    rig.entry.take(usize::MAX, &mut taken);
+    taken.retain(|event| !matches!(event, TranxEvent::ClientConnected { .. }));
+    let [TranxEvent::Fate { message: MessageId(1), request, above: 3, .. }] = taken[..] else { panic!("{taken:?}") };
+    assert_eq!(request, about(51));
 }
 
 /// Each is remembered for a while after it has gone: not without end.

@@ -41,7 +41,7 @@ impl ReadStage {
             }
             Ask::GetAt { epoch, keys } => self.get_at(epoch, &keys),
             Ask::ScanAt { epoch, range, items } => self.scan_at(epoch, &range, items),
-            Ask::Commit(_) | Ask::CommitAgain { .. } | Ask::Status | Ask::Snapshot => {
+            Ask::Commit(_) | Ask::CommitAgain { .. } | Ask::Status | Ask::Snapshot | Ask::Fate { .. } => {
                 Reply::Refused("this is no read".to_owned())
             }
         }

@@ -134,12 +134,14 @@ fn requests() -> Vec<(&'static str, Request)> {
         ("snapshot", request(Ask::Snapshot)),
         ("get_at", request(Ask::GetAt { epoch: EPOCH, keys: vec![key("a"), key("")] })),
         ("scan_at", request(Ask::ScanAt { epoch: EPOCH, range: KeyRange::all(), items: 1000 })),
+        ("fate", request(Ask::Fate { request: REQUEST, above: 69_999 })),
     ]
 }
 
 fn responses() -> Vec<(&'static str, Response)> {
     let stale = Refusal::Stale { current: vec![Current { key: key("a"), item: Some(item()) }], kept: Some(TRANX) };
     let invalid = Refusal::Invalid(LimitError::KeyTwice { key: key("a"), list: "reads".to_owned() });
+    let restarted = Refusal::Restarted { server: ServerId(300) };
     let too_old = Refusal::SnapshotTooOld { server: ServerId(300), why: "was restarted since".to_owned() };
     let replies = vec![
         ("values", Reply::Values(vec![None, Some(item())])),
@@ -151,6 +153,7 @@ fn responses() -> Vec<(&'static str, Response)> {
         ("status", Reply::Status(Box::new(status()))),
         ("refused", Reply::Refused("the server is at its limit".to_owned())),
         ("snapshot", Reply::Snapshot(SnapshotAnswer::Made(EPOCH))),
+        ("restarted", Reply::Commit(CommitAnswer::Refused(restarted))),
         ("too_old", Reply::Snapshot(SnapshotAnswer::Refused(too_old))),
         ("found_at", Reply::FoundAt { items: vec![(key("a"), item())], through: Some(key("b")) }),
     ];
