@@ -1,4 +1,4 @@
-//! Resolves a commit whose answer was lost, by sending it again.
+//! Resolves a commit whose answer was lost, by sending it again, or by asking what became of it.
 
 use std::time::Instant;
 
@@ -10,10 +10,13 @@ impl Unknown {
     /// Sends the commit again under the same name, and blocks until its outcome is known or the
     /// time is up. If the server has not carried the commit out, it does so now, once.
     ///
+    /// A server that was restarted since, or a group that has another leader, does not carry it
+    /// out, but looks for it among what it has committed.
+    ///
     /// # Errors
-    /// The commit is refused, or its outcome is still unknown. A server that was restarted since
-    /// does not know the request any more; then the outcome stays unknown, and only reading shows
-    /// what happened.
+    /// The commit is refused, with [`Refusal::Restarted`](crate::core::Refusal::Restarted) if it
+    /// was not committed before the restart; or its outcome is still unknown. It stays so if the
+    /// server remembers too few commits, and only reading shows what happened.
     pub fn ask_again(self, until: Instant) -> Result<Committed> {
         pollster::block_on(self.ask_again_async(until))
     }

@@ -5,11 +5,13 @@ use std::time::Instant;
 use crate::core::ClientId;
 use crate::wire::{Ask, Reply};
 
-/// Name and number under which a request was sent.
+/// Name and number under which a request was sent: by these, a later life of the server finds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ticket {
     pub(crate) client: ClientId,
     pub(crate) id: u64,
+    /// Largest number of the server's transactions that was heard of before.
+    pub(crate) above: u64,
 }
 
 /// Result of a request that was given to a link.
@@ -32,6 +34,7 @@ pub(crate) trait Link: Send + Sync {
     /// Sends a request, again and again if need be, until it is answered or the time is up.
     fn ask(&self, ask: Ask, until: Instant, done: Done);
 
-    /// Sends a request under the number that it had before.
+    /// Sends a request under the name and number that it had before. Where the server would not
+    /// know it by them any more, asks what became of it.
     fn ask_again(&self, ticket: Ticket, ask: Ask, until: Instant, done: Done);
 }

@@ -17,8 +17,8 @@ pub struct Unknown {
 struct Pending {
     server: ServerId,
     link: Arc<dyn Link>,
-    /// Name and number of the request. Without it the request cannot be repeated: the server was
-    /// restarted.
+    /// Name and number of the request. Without it there is no use in asking again: the server has
+    /// said that it cannot know.
     ticket: Option<Ticket>,
     ask: Ask,
 }
@@ -45,7 +45,7 @@ impl Unknown {
         let Pending { server, link, ticket, ask } = &*self.pending;
         let Some(ticket) = ticket else { return Again::Silence(self) };
         match Call::start_again(&**link, *server, *ticket, ask.clone(), until).answer().await {
-            // The incarnation that knew the request is over.
+            // The life that got the request is over, and this one does not know.
             Some(Answer::Reply(Reply::Commit(CommitAnswer::Indeterminate))) => {
                 self.pending.ticket = None;
                 Again::Silence(self)

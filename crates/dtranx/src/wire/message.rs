@@ -220,6 +220,11 @@ impl Ask {
     pub(crate) const fn is_commit(&self) -> bool {
         matches!(self, Self::Commit(_) | Self::CommitAgain { .. })
     }
+
+    /// Returns true if the request asks what became of another one.
+    pub(crate) const fn is_fate(&self) -> bool {
+        matches!(self, Self::Fate { .. })
+    }
 }
 
 impl RequestHead {

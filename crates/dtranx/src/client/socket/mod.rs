@@ -1,6 +1,7 @@
 //! A link over TCP: one thread reads and connects, one writes what has gathered. Requests that were
 //! under way when the connection broke are sent again over the next one, under the same name and
-//! number.
+//! number. If the server gives another name then, because it was restarted or a group has another
+//! leader, it is asked what became of the commits instead.
 //!
 //! A server that is a group has several addresses: a member that does not lead says who does, and
 //! where none is reached, or a request gets no answer for long, the next one is called.
@@ -10,6 +11,7 @@
 //! writes go out together.
 
 mod alone;
+mod heard;
 mod meet;
 mod members;
 mod state;
@@ -21,10 +23,11 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use self::heard::largest_number;
 use self::meet::{Met, is_timeout, meet};
 use self::members::Members;
-use self::state::{FirstCopy, Over, State, Waiting};
-use super::{Answer, Done, Link, Ticket};
+use self::state::{Over, State, Waiting};
+use super::{Done, Link, Ticket};
 use crate::backoff::Backoff;
 use crate::cluster::{Cluster, MapId, Server};
 use crate::core::ServerId;
@@ -120,16 +123,16 @@ impl Link for SocketLink {
         let mut state = self.shared.lock();
         let id = state.next_id;
         state.next_id += 1;
-        self.shared.add(state, id, Waiting { ask, done, until, name: None, sent: None, first: FirstCopy::Gone });
+        self.shared.add(state, id, Waiting::new(ask, until, done));
     }
 
     fn ask_again(&self, ticket: Ticket, ask: Ask, until: Instant, done: Done) {
         let state = self.shared.lock();
-        if state.name.is_some_and(|name| name != ticket.client) {
-            drop(state);
-            return done(Answer::Silence(ticket));
+        let mut waiting = Waiting::again(ticket, ask, until, done);
+        if let Some(name) = state.name {
+            waiting.ask_after(ticket.id, name);
         }
-        self.shared.add(state, ticket.id, Waiting::again(ticket, ask, until, done));
+        self.shared.add(state, ticket.id, waiting);
     }
 }
 
@@ -249,11 +252,15 @@ impl Shared {
         let mut over = Vec::new();
         let mut state = self.lock();
         let result = match met.welcome {
+            Welcome::Client { client, .. } if state.is_outdated(client) => {
+                state.last_error = format!("server {} gave a name of an earlier life", self.server);
+                None
+            }
             Welcome::Client { client, .. } => {
                 let stream = Arc::new(met.stream);
-                over = state.renamed(client);
+                state.renamed(client);
                 state.stream = Some(stream.clone());
-                over.extend(state.send_all(|_| true));
+                over = state.send_all(|_| true);
                 Some((stream, met.rest))
             }
             Welcome::Refused { why, is_temporary } => {
@@ -310,7 +317,9 @@ impl Shared {
         if responses.is_empty() {
             return Ok(());
         }
+        let heard = largest_number(self.server, &responses);
         let mut state = self.lock();
+        state.heard = state.heard.max(heard);
         let over: Vec<_> = responses.into_iter().filter_map(|response| state.answered(response)).collect();
         drop(state);
         over.into_iter().for_each(Over::tell);

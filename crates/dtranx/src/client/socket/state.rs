@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::client::{Answer, Done, Ticket};
-use crate::core::{ClientId, CommitAnswer, Refusal};
+use crate::core::{ClientId, CommitAnswer, MessageId, Refusal, RequestId};
 use crate::wire::{Ask, Reply, Request, Response, encode};
 
 /// Bytes that may wait here to be written, beside the last request. Requests beyond them wait at
@@ -22,6 +22,8 @@ pub(super) struct State {
     pub(super) stream: Option<Arc<TcpStream>>,
     pub(super) name: Option<ClientId>,
     pub(super) next_id: u64,
+    /// Largest number of the server's transactions that an answer has named.
+    pub(super) heard: u64,
     /// Time of the last request; at first, the time when this was made.
     pub(super) asked: Option<Instant>,
     pub(super) waiting: BTreeMap<u64, Waiting>,
@@ -45,6 +47,8 @@ pub(super) struct Waiting {
     /// Name under which a copy of the request was sent, by this link or before `ask_again`. The
     /// copy may have been carried out: a commit must not be sent under another name.
     pub(super) name: Option<ClientId>,
+    /// What [`State::heard`] was before the first copy was sent.
+    above: u64,
     /// Time at which it was sent, while it waits here.
     pub(super) sent: Option<Instant>,
     pub(super) first: FirstCopy,
@@ -77,18 +81,50 @@ impl Over {
 }
 
 impl Waiting {
+    /// A request that was not sent.
+    pub(super) fn new(ask: Ask, until: Instant, done: Done) -> Self {
+        Self { ask, done, until, name: None, above: 0, sent: None, first: FirstCopy::Gone }
+    }
+
     /// A request that `ask_again` repeats. The first copy may still be refused, and further copies
     /// may have been sent behind it.
     pub(super) fn again(ticket: Ticket, ask: Ask, until: Instant, done: Done) -> Self {
-        Self { ask, done, until, name: Some(ticket.client), sent: None, first: FirstCopy::Followed }
+        let Ticket { client, above, .. } = ticket;
+        Self { ask, done, until, name: Some(client), above, sent: None, first: FirstCopy::Followed }
     }
 
     pub(super) fn over(self, id: u64, why: &str) -> Over {
-        let answer = match self.name {
-            Some(client) => Answer::Silence(Ticket { client, id }),
-            None => Answer::NotCarriedOut(format!("it could not be reached: {why}")),
+        let answer = match (&self.ask, self.name) {
+            // The name is that of the commit, and not the one under which the question was sent.
+            (Ask::Fate { request, above }, _) => Answer::Silence(Ticket { client: request.client, id, above: *above }),
+            (_, Some(client)) => Answer::Silence(Ticket { client, id, above: self.above }),
+            (_, None) => Answer::NotCarriedOut(format!("it could not be reached: {why}")),
         };
         Over { done: self.done, answer }
+    }
+
+    /// Turns a commit that was sent under another name than this one into the question what became
+    /// of it: a server that does not know the name would carry it out once more.
+    pub(super) fn ask_after(&mut self, id: u64, name: ClientId) {
+        let Some(client) = self.name.filter(|before| *before != name && self.ask.is_commit()) else { return };
+        let request = RequestId { client, message: MessageId(id) };
+        self.ask = Ask::Fate { request, above: self.above };
+        (self.name, self.sent, self.first) = (None, None, FirstCopy::Gone);
+    }
+
+    /// Returns true if it waits for what became of a commit that may have been carried out.
+    fn is_of_sent_commit(&self) -> bool {
+        self.ask.is_fate() || self.ask.is_commit() && self.name.is_some()
+    }
+
+    /// Is the question what became of a commit refused for want of room? That says nothing about
+    /// the commit: the question is sent again soon.
+    fn is_put_off(&mut self, reply: &Reply) -> bool {
+        let is_put_off = self.ask.is_fate() && matches!(reply, Reply::Refused(_));
+        if is_put_off {
+            self.sent = None;
+        }
+        is_put_off
     }
 
     /// Is this an answer to the first copy, which was refused, while a further copy may be carried
@@ -103,7 +139,10 @@ impl Waiting {
         is_of_first
     }
 
-    fn note_sent(&mut self, name: ClientId) {
+    fn note_sent(&mut self, name: ClientId, heard: u64) {
+        if self.name.is_none() {
+            self.above = heard;
+        }
         self.first = match self.first {
             FirstCopy::Gone if self.name.is_some() => FirstCopy::Gone,
             FirstCopy::Gone => FirstCopy::Alone,
@@ -165,7 +204,7 @@ impl State {
         waiting.ask = request.ask;
         match encoded {
             Ok(()) => {
-                waiting.note_sent(name);
+                waiting.note_sent(name, self.heard);
                 None
             }
             Err(error) => {
@@ -178,23 +217,33 @@ impl State {
     /// Takes out the request that this answers; `None` if it answers a repeated request.
     pub(super) fn answered(&mut self, response: Response) -> Option<Over> {
         let Entry::Occupied(mut waiting) = self.waiting.entry(response.id) else { return None };
-        if waiting.get_mut().is_of_first_copy(&response.reply) {
+        let asked = waiting.get_mut();
+        if asked.is_of_first_copy(&response.reply) || asked.is_put_off(&response.reply) {
             return None;
         }
         Some(Over { done: waiting.remove().done, answer: Answer::Reply(response.reply) })
     }
 
-    /// Takes over the name that the server gave. Commits that were sent under another one get no
-    /// answer any more: the server does not know of them, and would carry them out once more.
-    pub(super) fn renamed(&mut self, name: ClientId) -> Vec<Over> {
+    /// Returns true if a server gives a name of an earlier life than that of commits which wait
+    /// here: it is a leader of a group that others have replaced, and does not know it yet. The
+    /// name under which they were sent would be lost with that one.
+    pub(super) fn is_outdated(&self, name: ClientId) -> bool {
+        let is_earlier = self.name.is_some_and(|before| name.incarnation < before.incarnation);
+        is_earlier && self.waiting.values().any(Waiting::is_of_sent_commit)
+    }
+
+    /// Takes over the name that the server gave, and asks what became of commits that were sent
+    /// under another one.
+    pub(super) fn renamed(&mut self, name: ClientId) {
         self.forget_connection();
+        if self.name.is_some_and(|before| before != name && before.incarnation >= name.incarnation) {
+            // It may be another store, whose numbers begin anew.
+            self.heard = 0;
+        }
         self.name = Some(name);
-        let is_stranded = |w: &Waiting| w.name.is_some_and(|before| before != name) && w.ask.is_commit();
-        let stranded: Vec<u64> = self.waiting.iter().filter(|(_, w)| is_stranded(w)).map(|(id, _)| *id).collect();
-        stranded
-            .into_iter()
-            .filter_map(|id| self.waiting.remove(&id).map(|waiting| waiting.over(id, "the server was restarted")))
-            .collect()
+        for (id, waiting) in &mut self.waiting {
+            waiting.ask_after(*id, name);
+        }
     }
 }
 
@@ -213,17 +262,20 @@ pub(super) mod tests {
     pub(in crate::client::socket) fn waiting(bytes: usize) -> Waiting {
         let write = Write { key: Key::smallest(), value: Some(Value::new(vec![7; bytes]).unwrap()) };
         let ask = Ask::Commit(Transaction { writes: vec![write], ..Transaction::default() });
-        let until = Instant::now() + Duration::from_secs(600);
-        Waiting { ask, done: Box::new(drop), until, name: None, sent: None, first: FirstCopy::Gone }
+        Waiting::new(ask, Instant::now() + Duration::from_secs(600), Box::new(drop))
     }
 
-    fn ids(mut bytes: &[u8]) -> Vec<u64> {
-        let mut ids = Vec::new();
+    fn requests(mut bytes: &[u8]) -> Vec<Request> {
+        let mut requests = Vec::new();
         while let Some((payload, taken)) = next_frame(bytes).unwrap() {
-            ids.push(decode::<Request>(payload).unwrap().id);
+            requests.push(decode::<Request>(payload).unwrap());
             bytes = &bytes[taken..];
         }
-        ids
+        requests
+    }
+
+    fn ids(bytes: &[u8]) -> Vec<u64> {
+        requests(bytes).into_iter().map(|request| request.id).collect()
     }
 
     #[test]
@@ -240,7 +292,7 @@ pub(super) mod tests {
     /// A commit that was sent under the name, and that `ask_again` repeats.
     fn asked_about_again() -> Waiting {
         let Waiting { ask, until, done, .. } = waiting(1);
-        Waiting::again(Ticket { client: NAME, id: 1 }, ask, until, done)
+        Waiting::again(Ticket { client: NAME, id: 1, above: 3 }, ask, until, done)
     }
 
     fn connected() -> State {
@@ -292,7 +344,7 @@ pub(super) mod tests {
         let mut state = connected();
         state.waiting.insert(1, waiting(1));
         assert!(state.send(1).is_none());
-        assert_eq!(stranded(&mut state, NAME), []);
+        state.renamed(NAME);
         assert!(state.send(1).is_none());
         assert!(!is_answered(&mut state, overloaded()), "the second copy may be carried out");
         // The next look sends the second copy again.
@@ -321,27 +373,93 @@ pub(super) mod tests {
         assert!(is_answered(&mut state, overloaded()));
     }
 
-    /// Ids of the requests that are over when the server gives the client this name.
-    fn stranded(state: &mut State, name: ClientId) -> Vec<Ticket> {
-        let ticket = |over: Over| if let Answer::Silence(ticket) = over.answer { Some(ticket) } else { None };
-        state.renamed(name).into_iter().map(|over| ticket(over).unwrap()).collect()
+    const OTHER: ClientId = ClientId { incarnation: Incarnation(2), ..NAME };
+
+    fn fate(id: u64, above: u64) -> Ask {
+        Ask::Fate { request: RequestId { client: NAME, message: MessageId(id) }, above }
     }
 
     #[test]
-    fn commit_is_not_sent_under_another_name_than_its_first_copy() {
+    fn commit_is_not_sent_under_another_name_but_asked_after() {
         let mut state = connected();
+        state.heard = 7;
         state.waiting.insert(1, waiting(1));
         assert!(state.send(1).is_none());
-        state.forget_connection();
+        state.heard = 9;
+        state.renamed(NAME);
         // Neither is one that `ask_again` repeats while there is no connection.
         state.waiting.insert(2, asked_about_again());
         state.waiting.insert(3, waiting(1));
         state.waiting.insert(4, Waiting { ask: Ask::Snapshot, ..asked_about_again() });
-        assert_eq!(stranded(&mut state, NAME), []);
-        let other = ClientId { incarnation: Incarnation(2), ..NAME };
-        assert_eq!(stranded(&mut state, other), [1, 2].map(|id| Ticket { client: NAME, id }));
+        assert!(state.send(1).is_none() && requests(&state.out)[0].ask.is_commit(), "the name is the same");
+        state.renamed(OTHER);
         assert!(state.send_all(|_| true).is_empty());
-        assert_eq!(ids(&state.out), [3, 4]);
+        let sent = requests(&state.out);
+        assert_eq!(ids(&state.out), [1, 2, 3, 4]);
+        assert_eq!([&sent[0].ask, &sent[1].ask], [&fate(1, 7), &fate(2, 3)]);
+        assert!(sent[2].ask.is_commit() && sent[3].ask == Ask::Snapshot);
+        // The question is the same under a third name.
+        state.renamed(ClientId { incarnation: Incarnation(3), ..NAME });
+        assert!(state.send(1).is_none());
+        assert_eq!(requests(&state.out)[0].ask, fate(1, 7));
+    }
+
+    /// A link whose commit, of number 1, is asked after.
+    fn asking() -> State {
+        let mut state = connected();
+        state.heard = 7;
+        state.waiting.insert(1, waiting(1));
+        assert!(state.send(1).is_none());
+        state.renamed(OTHER);
+        assert!(state.send(1).is_none());
+        state
+    }
+
+    #[test]
+    fn question_without_an_answer_leaves_the_commit_unknown_under_its_own_name() {
+        let over = asking().waiting.remove(&1).unwrap().over(1, "late");
+        let Answer::Silence(ticket) = over.answer else { panic!("{:?}", over.answer) };
+        assert_eq!(ticket, Ticket { client: NAME, id: 1, above: 7 });
+        // It is so before the question was sent, too.
+        let mut state = connected();
+        state.waiting.insert(1, asked_about_again());
+        state.renamed(OTHER);
+        let over = state.waiting.remove(&1).unwrap().over(1, "late");
+        assert!(matches!(over.answer, Answer::Silence(Ticket { client: NAME, id: 1, above: 3 })), "{:?}", over.answer);
+    }
+
+    #[test]
+    fn refusal_of_a_question_for_want_of_room_is_no_answer() {
+        let mut state = asking();
+        let put_off = Response { id: 1, reply: Reply::Refused("the server is at its limit".to_owned()) };
+        assert!(state.answered(put_off).is_none() && state.waiting[&1].sent.is_none());
+        assert!(is_answered(&mut state, CommitAnswer::Refused(Refusal::Restarted { server: ServerId(1) })));
+    }
+
+    #[test]
+    fn name_of_an_earlier_life_is_not_taken_while_a_commit_waits_for_a_later_one() {
+        let earlier = ClientId { incarnation: Incarnation(0), ..NAME };
+        let mut state = connected();
+        state.waiting.insert(1, waiting(1));
+        assert!(!state.is_outdated(earlier), "it was not sent");
+        assert!(state.send(1).is_none());
+        assert!(state.is_outdated(earlier) && !state.is_outdated(OTHER) && !state.is_outdated(NAME));
+        state.renamed(OTHER);
+        assert!(state.is_outdated(NAME), "it is asked after");
+        state.waiting.clear();
+        assert!(!state.is_outdated(earlier));
+    }
+
+    #[test]
+    fn numbers_that_another_store_may_have_given_are_forgotten() {
+        let mut state = State::new();
+        let mut heard_after = |name| {
+            state.heard = 7;
+            state.renamed(name);
+            state.heard
+        };
+        let anew = ClientId { number: 2, ..OTHER };
+        assert_eq!([NAME, NAME, OTHER, anew, NAME].map(&mut heard_after), [7, 7, 7, 0, 0]);
     }
 
     #[test]

@@ -19,6 +19,11 @@ use crate::processes::proxy::Proxy;
 /// Time limit of a client's request while servers are tormented, in milliseconds.
 pub(crate) const REQUEST_MS: u64 = 1_000;
 
+/// Limit with which the log is collected often.
+const COLLECTS: &str = "gc_interval_ms = 50\n";
+/// Limit with which nothing of the log is removed.
+const KEEPS: &str = "gc_interval_ms = 3600000\n";
+
 pub(crate) struct Trio {
     folder: TempDir,
     ports: Vec<HeldPort>,
@@ -30,11 +35,7 @@ pub(crate) struct Trio {
 impl Trio {
     /// Starts the three servers and waits until each listens.
     pub(crate) fn start(medium: &str) -> Self {
-        Self::with(medium, "", false, |addresses| {
-            let numbered = addresses.iter().enumerate();
-            let server = numbered.map(|(at, address)| format!("{{ id = {}, address = \"{address}\" }}", at + 1));
-            server.collect::<Vec<_>>().join(", ")
-        })
+        Self::with(medium, COLLECTS, false)
     }
 
     /// Starts the three members of a group and waits until each listens.
@@ -44,21 +45,23 @@ impl Trio {
 
     /// Starts the three members of a group with these lines among their limits.
     pub(crate) fn group_with(medium: &str, limits: &str) -> Self {
-        Self::with(medium, limits, true, |addresses| {
-            let members: Vec<_> = addresses.iter().map(|address| format!("\"{address}\"")).collect();
-            format!("{{ id = 1, members = [{}] }}", members.join(", "))
-        })
+        Self::with(medium, &format!("{COLLECTS}{limits}"), true)
     }
 
-    fn with(medium: &str, limits: &str, is_group: bool, servers: impl FnOnce(&[SocketAddr]) -> String) -> Self {
+    /// Starts three servers, or the members of a group, that remove nothing of their logs.
+    pub(crate) fn that_keeps_its_log(is_group: bool) -> Self {
+        Self::with("disk", KEEPS, is_group)
+    }
+
+    fn with(medium: &str, limits: &str, is_group: bool) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let ports: Vec<_> = (0..3).map(|_| HeldPort::pick().unwrap()).collect();
         let proxies: Vec<_> = ports.iter().map(|port| Proxy::start(port.address())).collect();
         let addresses: Vec<_> = proxies.iter().map(|proxy| proxy.address).collect();
         let config = format!(
             "cluster = \"trio\"\nfolder = \"unused\"\nmedium = \"{medium}\"\nservers = [{}]\n\
-             [limits]\nsegment_mib = 16\ngc_interval_ms = 50\n{limits}[threads]\npinned = false\n",
-            servers(&addresses)
+             [limits]\nsegment_mib = 16\n{limits}[threads]\npinned = false\n",
+            if is_group { group_of(&addresses) } else { servers_at(&addresses) }
         );
         std::fs::write(folder.path().join("trio.toml"), config).unwrap();
         let mut trio = Self { folder, ports, proxies, children: vec![None, None, None], is_group };
@@ -123,6 +126,14 @@ impl Trio {
         }
     }
 
+    /// Kills a server whose last answers are lost on the way.
+    pub(crate) fn kill_unheard(&mut self, at: usize) {
+        self.proxies[at].mute();
+        thread::sleep(Duration::from_millis(50));
+        self.kill(at);
+        self.proxies[at].mend();
+    }
+
     pub(crate) fn pause(&self, at: usize, time: Duration) {
         self.signal(at, Signal::STOP);
         thread::sleep(time);
@@ -183,6 +194,19 @@ impl Trio {
         let options = ClientOptions { attempts: 10_000, request_ms, ..ClientOptions::default() };
         Client::connect(&self.addresses(), options).unwrap()
     }
+}
+
+/// Description of three servers.
+fn servers_at(addresses: &[SocketAddr]) -> String {
+    let numbered = addresses.iter().enumerate();
+    let server = numbered.map(|(at, address)| format!("{{ id = {}, address = \"{address}\" }}", at + 1));
+    server.collect::<Vec<_>>().join(", ")
+}
+
+/// Description of a server that is a group.
+fn group_of(addresses: &[SocketAddr]) -> String {
+    let members: Vec<_> = addresses.iter().map(|address| format!("\"{address}\"")).collect();
+    format!("{{ id = 1, members = [{}] }}", members.join(", "))
 }
 
 /// Returns true if the server at this address welcomes a client.

@@ -1,5 +1,5 @@
-//! Tests of a commit whose answer is lost: the client sends it again, and the server carries it out
-//! once. To a server that was restarted meanwhile it does not send it.
+//! Tests of a commit that is lost, or whose answer is: the client sends it again, and the server
+//! carries it out once. A server that was restarted meanwhile is asked what became of it.
 
 use std::future::Future;
 use std::io::{Read, Write};
@@ -13,16 +13,17 @@ use std::time::{Duration, Instant};
 
 use dtranx::client::{Client, ClientOptions, Committed, Error};
 use dtranx::cluster::{Cluster, Server as Member};
-use dtranx::core::ServerId;
+use dtranx::core::{Refusal, ServerId};
 use dtranx::server::{Server, ServerConfig};
 use tempfile::TempDir;
 
 use crate::limit::Limit;
 
-/// A proxy to the server that can drop all bytes on the way back.
+/// A proxy to the server that can drop all bytes on the way back, or there.
 #[derive(Clone, Default)]
 struct Way {
     swallows: Arc<AtomicBool>,
+    swallows_requests: Arc<AtomicBool>,
     swallowed_bytes: Arc<AtomicUsize>,
     streams: Arc<Mutex<Vec<TcpStream>>>,
 }
@@ -51,7 +52,8 @@ impl Way {
     fn copy(&self, mut from: TcpStream, mut to: TcpStream, is_back: bool) {
         let mut bytes = [0; 4096];
         while let Ok(read @ 1..) = from.read(&mut bytes) {
-            if is_back && self.swallows.load(Ordering::SeqCst) {
+            let swallows = if is_back { &self.swallows } else { &self.swallows_requests };
+            if swallows.load(Ordering::SeqCst) {
                 self.swallowed_bytes.fetch_add(read, Ordering::SeqCst);
             } else if to.write_all(&bytes[..read]).is_err() {
                 break;
@@ -133,21 +135,64 @@ fn lost_answer_is_given_again_and_the_commit_is_done_once() {
 }
 
 #[test]
-fn commit_that_is_asked_about_while_its_server_is_down_stays_unknown() {
+fn commit_that_is_asked_about_while_its_server_is_down_is_found_by_its_next_life() {
     let _limit = Limit::of(120, "answer to the commit");
     let (place, server) = Place::open(3_000);
     let committing = place.commit_without_answer();
     drop(server);
     let Err(Error::Unknown(unknown)) = committing.join().unwrap() else { panic!("there is an answer") };
-    // The client sends the commit again while it has no connection. The next one is to the
-    // restarted server, which does not know of the first copy: a second execution would be refused,
-    // because what the transaction read was replaced by itself.
+    // The client asks again while it has no connection. The next one is to the restarted server,
+    // which would refuse the commit: what the transaction read was replaced by itself.
     let mut again = pin!(unknown.ask_again_async(Instant::now() + Duration::from_secs(60)));
     assert!(again.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
     place.way.swallows.store(false, Ordering::SeqCst);
     let _server = place.start();
-    let answer = pollster::block_on(again);
-    assert!(matches!(answer, Err(Error::Unknown(_))), "{answer:?}");
+    let committed = pollster::block_on(again).unwrap();
+    let tranx = committed.tranx.unwrap();
     assert_eq!(place.watcher.get("a").unwrap().unwrap(), "2");
+    // Who commits next gets a larger number: the answer names the transaction itself.
+    let mut next = place.watcher.begin();
+    next.put("a", "3").unwrap();
+    assert!(next.commit().unwrap().tranx > Some(tranx));
     assert_eq!(place.watcher.status(ServerId(1)).unwrap().refused, 0, "it was sent to the restarted server");
+}
+
+/// Restarts the server while a client commits, of whose request it gets nothing.
+fn lose_request<T: Send + 'static>(commit: impl FnOnce(Client) -> T + Send + 'static) -> (T, String) {
+    let (place, server) = Place::open(60_000);
+    let client = place.client.clone();
+    client.get("a").unwrap();
+    place.way.swallows_requests.store(true, Ordering::SeqCst);
+    let committing = thread::spawn(move || commit(client));
+    let begun = Instant::now();
+    while place.way.swallowed_bytes.load(Ordering::SeqCst) == 0 {
+        assert!(begun.elapsed() < Duration::from_secs(50), "the client sends nothing");
+        thread::sleep(Duration::from_millis(5));
+    }
+    drop(server);
+    place.way.swallows_requests.store(false, Ordering::SeqCst);
+    let _server = place.start();
+    let outcome = committing.join().unwrap();
+    let value = place.watcher.get("a").unwrap().unwrap();
+    (outcome, String::from_utf8(value.to_vec()).unwrap())
+}
+
+#[test]
+fn commit_that_its_server_never_got_is_refused_by_its_next_life() {
+    let _limit = Limit::of(120, "answer to the commit");
+    let (committed, value) = lose_request(|client| {
+        let mut tranx = client.begin();
+        tranx.put("a", "2").unwrap();
+        tranx.commit()
+    });
+    let Err(Error::Refused(refusal)) = committed else { panic!("{committed:?}") };
+    assert_eq!((refusal, value.as_str()), (Refusal::Restarted { server: ServerId(1) }, "1"));
+}
+
+#[test]
+fn transaction_that_its_server_never_got_is_committed_by_its_next_life() {
+    let _limit = Limit::of(120, "answer to the commit");
+    let (committed, value) = lose_request(|client| client.put("a", "2"));
+    committed.unwrap();
+    assert_eq!(value, "2");
 }
