@@ -289,7 +289,7 @@ class Tranx:
             case Refused(refusal):
                 self._is_over = False
                 raise RefusedError(refusal)
-        raise UnknownError("the server does not know this client any more")
+        raise UnknownError("the server does not know what became of it")
 
     def _coordinator(self) -> int:
         """The server that holds most of the writes, and then of the reads."""

@@ -1,5 +1,5 @@
 """A link to one server: it connects, greets, sends requests, and repeats them over the next
-connection.
+connection. If the server gives another name then, it asks what became of a commit instead.
 
 One request at a time. Whatever happens, a call ends at its deadline.
 """
@@ -22,6 +22,10 @@ from .messages import (
     Commit,
     CommitAgain,
     CommitReply,
+    Committed,
+    Fate,
+    Found,
+    FoundAt,
     Hello,
     NotLeading,
     NotWelcome,
@@ -29,8 +33,11 @@ from .messages import (
     Overloaded,
     Proof,
     Refused,
+    RefusedReply,
     Request,
+    RequestName,
     Response,
+    Values,
     Welcome,
 )
 
@@ -68,6 +75,10 @@ class Link:
         self._incoming = Incoming()
         self._name: ClientName | None = None
         self._last_id = 0
+        # Largest number of the server's transactions that a reply has named.
+        self._heard = 0
+        # Name under which a commit was sent whose outcome is not known.
+        self._awaited: ClientName | None = None
         # The cluster, the map and the server that its hello names.
         self.cluster, self.map, self.server = "", None, None
         self.welcome: ClientWelcome | None = None
@@ -118,6 +129,15 @@ class Link:
         """The reply to a request, which is sent again if need be. `UnknownError`: it may have been
         carried out."""
         is_commit = isinstance(ask, Commit | CommitAgain)
+        try:
+            reply = self._ask_surely(ask, is_commit, deadline)
+        finally:
+            self._awaited = None
+        self._heard = max([self._heard, *self._numbers(reply)])
+        return reply
+
+    def _ask_surely(self, ask: Any, is_commit: bool, deadline: float) -> Any:
+        above = self._heard
         self._last_id += 1
         request_id, sent_as = self._last_id, None
         # The first copy may be refused yet, over this connection or a later one.
@@ -127,11 +147,15 @@ class Link:
             try:
                 if self._stream is None:
                     self.connect(deadline)
-                if is_commit and sent_as not in (None, self._name):
-                    raise UnknownError(f"the server of {self._address} was restarted, or has forgotten this client")
-                payload = encode(Request(request_id, sent_as is not None, ask))
+                is_question = isinstance(ask, Fate)
+                if is_commit and not is_question and sent_as not in (None, self._name):
+                    # The server would carry it out once more: it is asked what became of it.
+                    ask, is_question = Fate(RequestName(sent_as, request_id), above), True
+                payload = encode(Request(request_id, sent_as is not None and not is_question, ask))
                 is_followed = sent_as is not None and may_refuse_first
                 sent_as = self._name
+                if is_commit:
+                    self._awaited = sent_as
                 self._send(frame(payload))
                 until = min(deadline, time.monotonic() + RESEND_S)
                 reply = self._answer(request_id, until)
@@ -139,9 +163,12 @@ class Link:
                     # A refusal of the first copy: the server may have carried out the other one.
                     may_refuse_first = False
                     reply = self._answer(request_id, until)
-                if reply is not None:
+                if is_question and isinstance(reply, RefusedReply):
+                    # There was no room for the question, which says nothing about the commit.
+                    time.sleep(LAST_WAIT_S)
+                elif reply is not None:
                     return reply
-                if len(self._addresses) > 1:
+                elif len(self._addresses) > 1:
                     # Another member may lead by now.
                     raise Lost("no answer came")
             except Lost:
@@ -199,8 +226,32 @@ class Link:
             raise _NotLeading(welcome)
         if not isinstance(welcome, ClientWelcome):
             raise NotWelcomeError("it took a client for a server")
-        self._name, self.welcome = welcome.name, welcome
+        self._take_name(welcome.name)
+        self.welcome = welcome
         return welcome
+
+    def _take_name(self, name: ClientName) -> None:
+        """Takes over the name that the server gave. One of an earlier life than a commit waits for
+        comes from a leader that others have replaced."""
+        if self._awaited is not None and name.life < self._awaited.life:
+            raise Lost("the server gave a name of an earlier life")
+        if self._name not in (None, name) and name.life <= self._name.life:
+            # It may be another store, whose numbers begin anew.
+            self._heard = 0
+        self._name = name
+
+    def _numbers(self, reply: Any) -> list[int]:
+        """Numbers of the server's transactions that a reply names."""
+        match reply:
+            case CommitReply(Committed(version)):
+                versions = [version]
+            case Values(items):
+                versions = [item.version for item in items if item is not None]
+            case Found(items) | FoundAt(items):
+                versions = [item.version for _, item in items]
+            case _:
+                versions = []
+        return [version.number for version in versions if version.server == self.server]
 
     def _prove(self, hello: bytes, challenge: Challenge) -> bytes:
         if self._secret is None:

@@ -19,6 +19,7 @@ from dtranx.messages import (
     Cluster,
     Committed,
     CommitReply,
+    Fate,
     Get,
     Hash,
     Hello,
@@ -27,8 +28,11 @@ from dtranx.messages import (
     NotWelcome,
     Overloaded,
     Refused,
+    RefusedReply,
     Request,
+    RequestName,
     Response,
+    Restarted,
     Values,
     Version,
     Welcome,
@@ -38,6 +42,7 @@ LIMIT_S = 20
 FIRST, OTHER = ClientName(1, 1), ClientName(2, 1)
 VERSION = Version(1, 5)
 COMMITTED = CommitReply(Committed(VERSION))
+RESTARTED = CommitReply(Refused(Restarted(1)))
 OVERLOADED = CommitReply(Refused(Overloaded("the log")))
 
 
@@ -105,16 +110,47 @@ class Once(unittest.TestCase):
         self.assertEqual((name, second.id, second.ask), (FIRST, first.id, first.ask))
         self.assertEqual((first.repeated, second.repeated), (False, True))
 
-    def test_a_commit_is_not_sent_under_another_name_and_is_unknown(self):
-        self.serve((FIRST, []), (FIRST, [None]), (OTHER, [CommitReply(Committed(VERSION))]))
+    def test_a_commit_is_not_sent_under_another_name_but_asked_after(self):
+        held = Values([Item(b"v", VERSION), Item(b"v", Version(2, 9))])
+        self.serve((FIRST, []), (FIRST, [held, None]), (OTHER, [COMMITTED, COMMITTED]))
         client = self.client()
-        with self.assertRaises(UnknownError):
-            self.put(client)
+        tranx = client.begin()
+        tranx.multi_get([b"k", b"l"])
+        tranx.put(b"k", b"v")
+        self.assertEqual(tranx.commit(), VERSION)
         # The next request goes out under the new name.
         self.assertEqual(self.put(client), VERSION)
-        (_, [first]), (name, [second]) = self.heard[1:]
-        self.assertEqual((name, second.repeated), (FIRST, False))
+        (_, [_, first]), (name, [question, second]) = self.heard[1:]
+        self.assertEqual((name, question.id, question.repeated), (FIRST, first.id, False))
+        self.assertEqual(question.ask, Fate(RequestName(FIRST, first.id), VERSION.number))
+        self.assertEqual((type(second.ask), second.repeated), (type(first.ask), False))
         self.assertGreater(second.id, first.id)
+
+    def test_a_question_is_asked_again_under_a_third_name_and_when_there_was_no_room(self):
+        full = RefusedReply("requests that wait at the server")
+        self.serve((FIRST, []), (FIRST, [None]), (OTHER, [None]), (ClientName(3, 1), [full, COMMITTED]))
+        with mock.patch("dtranx.connection.LAST_WAIT_S", 0.05):
+            self.assertEqual(self.put(self.client()), VERSION)
+        (_, [first]), (_, [question]), (_, again) = self.heard[1:]
+        self.assertEqual({question.ask, *(request.ask for request in again)}, {Fate(RequestName(FIRST, first.id), 0)})
+
+    def test_a_commit_that_the_server_never_got_is_refused_and_made_again(self):
+        self.serve((FIRST, []), (FIRST, [None]), (OTHER, [RESTARTED, COMMITTED]))
+        self.client().put(b"k", b"v")
+        (_, [first]), (_, [question, second]) = self.heard[1:]
+        self.assertIsInstance(question.ask, Fate)
+        self.assertEqual(second.ask.transaction, first.ask.transaction)
+
+    def test_a_commit_of_which_the_server_cannot_know_is_unknown(self):
+        self.serve((FIRST, []), (FIRST, [None]), (OTHER, [CommitReply(Indeterminate())]))
+        with self.assertRaises(UnknownError):
+            self.put(self.client())
+
+    def test_a_name_of_an_earlier_life_is_not_taken_while_a_commit_waits(self):
+        earlier = ClientName(0, 1)
+        self.serve((FIRST, []), (FIRST, [None]), (earlier, []), (FIRST, [COMMITTED]))
+        self.assertEqual(self.put(self.client()), VERSION)
+        self.assertEqual([name for name, _ in self.heard], [None, None, FIRST, FIRST])
 
     def test_the_refusal_of_a_first_copy_is_not_the_answer_to_the_second(self):
         self.serve((FIRST, []), (FIRST, [None, [(0, OVERLOADED), (0, COMMITTED)]]))
