@@ -11,6 +11,9 @@ use crate::core::{Again, ClientId, Key, MessageId, ServerId, Transaction, TranxI
 /// Number of times that a commit is sent before the client gives up without knowing the outcome.
 pub(crate) const MAX_SENDS: u32 = 12;
 
+/// Number of times that the question what became of a commit is sent.
+pub(crate) const MAX_QUESTIONS: u32 = 4;
+
 /// Number of times that the same transaction is committed again after a refusal that advises it.
 pub(crate) const MAX_RETRIES: u32 = 3;
 
@@ -62,4 +65,6 @@ pub(crate) struct Request {
     pub(crate) retries: u32,
     /// The largest number of the server's transactions that the client had heard of before.
     pub(crate) above: u64,
+    /// Number of times that a later life was asked what became of it.
+    pub(crate) questions: u32,
 }

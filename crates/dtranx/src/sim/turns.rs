@@ -3,7 +3,7 @@
 use rand::RngExt;
 
 use super::{
-    client::{Client, MAX_RETRIES, MAX_SENDS, Request},
+    client::{Client, MAX_QUESTIONS, MAX_RETRIES, MAX_SENDS, Request},
     history::{Attempt, AttemptResult, value_of},
     place::Place,
     server::Server,
@@ -11,8 +11,8 @@ use super::{
     world::{Event, Step, World},
 };
 use crate::core::{
-    Advice, Again, ClientId, CommitAnswer, Fate, Input, MessageId, Read, Refusal, RequestId, ScanRead, ServerId,
-    Transaction, TranxId, Write,
+    Advice, Again, ClientId, CommitAnswer, Input, MessageId, Read, Refusal, RequestId, ScanRead, ServerId, Transaction,
+    TranxId, Write,
 };
 
 impl World<'_> {
@@ -164,7 +164,7 @@ impl World<'_> {
         let message = MessageId(client.last_message);
         client.connections.insert(id, name);
         let above = client.heard.get(&id.server).copied().unwrap_or(0);
-        client.request = Some(Request { server: id, client: name, message, sends: 0, retries, above });
+        client.request = Some(Request { server: id, client: name, message, sends: 0, retries, above, questions: 0 });
         client.turn += 1;
         if known.is_none() {
             self.input(id, Input::ClientConnected { client: name });
@@ -175,6 +175,9 @@ impl World<'_> {
     pub(super) fn send_again(&mut self, index: usize, message: MessageId) {
         let client = &mut self.clients[index];
         let Some(request) = client.request.as_mut().filter(|request| request.message == message) else { return };
+        if request.questions > 0 {
+            return self.ask_later_life(index);
+        }
         request.sends += 1;
         let (Request { server: to, client: name, sends, .. }, transaction) = (*request, client.transaction.clone());
         let again = client.again;
@@ -188,7 +191,10 @@ impl World<'_> {
     }
 
     pub(super) fn answered(&mut self, index: usize, answer: CommitAnswer) {
-        let retries = self.clients[index].request.map_or(0, |request| request.retries);
+        let Some(Request { retries, questions, .. }) = self.clients[index].request else { return };
+        if questions > 0 {
+            return self.end_as_told(index, &answer);
+        }
         match answer {
             CommitAnswer::Committed(tranx) => {
                 self.clients[index].hear(tranx);
@@ -214,14 +220,29 @@ impl World<'_> {
 
     /// Asks a later life of the server what became of a request without an answer, or gives up.
     fn ask_later_life(&mut self, index: usize) {
-        let Some(Request { server, client, message, above, .. }) = self.clients[index].request else { return };
-        let place = self.reach(server.server);
-        let asked = self.servers.get(&place).and_then(|server| server.node.as_ref());
-        let fate = asked.map_or(Fate::Indeterminate, |node| node.fate(RequestId { client, message }, above));
-        let outcome = match fate {
-            Fate::Committed(tranx) => AttemptResult::Committed(tranx.into()),
-            Fate::NotCommitted => AttemptResult::Refused,
-            Fate::Indeterminate => AttemptResult::Unknown,
+        let Some(Request { server, client, message, above, questions, .. }) = self.clients[index].request else {
+            return;
+        };
+        if questions >= MAX_QUESTIONS {
+            return self.end(index, AttemptResult::Unknown);
+        }
+        let to = self.reach(server.server);
+        if let Some(request) = &mut self.clients[index].request {
+            (request.server, request.questions) = (to, questions + 1);
+        }
+        for after_us in self.copies() {
+            self.later(after_us, Event::Question { to, request: RequestId { client, message }, above });
+        }
+        self.step_later(index, 25_000, Step::Wait(message));
+    }
+
+    /// Ends a request by the answer to that question, or by a late one to the request itself.
+    fn end_as_told(&mut self, index: usize, answer: &CommitAnswer) {
+        let outcome = match answer {
+            CommitAnswer::Committed(tranx) => AttemptResult::Committed((*tranx).into()),
+            CommitAnswer::Validated(validation) => AttemptResult::Committed((*validation).into()),
+            CommitAnswer::Refused(_) => AttemptResult::Refused,
+            CommitAnswer::Indeterminate => AttemptResult::Unknown,
         };
         self.told += usize::from(outcome != AttemptResult::Unknown);
         self.end(index, outcome);

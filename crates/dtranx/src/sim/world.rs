@@ -9,8 +9,8 @@ use rand::{RngExt, SeedableRng, rngs::StdRng};
 
 use super::{client::Client, history::History, options::SimOptions, place::Place, server::Server, workload::key};
 use crate::core::{
-    Again, ClientId, CommitAnswer, Epoch, Input, Key, Message, MessageId, Partition, Read, ScanRead, ServerId,
-    SnapshotAnswer, Transaction, TranxId, WorkId, Write,
+    Again, ClientId, CommitAnswer, Epoch, Input, Key, Message, MessageId, Partition, Read, RequestId, ScanRead,
+    ServerId, SnapshotAnswer, Transaction, TranxId, WorkId, Write,
     node::{Link, Machine},
 };
 
@@ -94,6 +94,12 @@ pub(crate) enum Event {
         message: MessageId,
         transaction: Transaction,
         again: Again,
+    },
+    /// What became of a request?
+    Question {
+        to: Place,
+        request: RequestId,
+        above: u64,
     },
     SnapshotRequest {
         to: Place,
@@ -206,7 +212,8 @@ impl<'a> World<'a> {
     /// If it is for a server that stands still, an event happens when it goes on.
     fn paused_until_us(&self, event: &Event) -> Option<u64> {
         let server = match event {
-            Event::Message { to, .. } | Event::Request { to, .. } | Event::SnapshotRequest { to, .. } => to,
+            Event::Message { to, .. } | Event::Request { to, .. } => to,
+            Event::Question { to, .. } | Event::SnapshotRequest { to, .. } => to,
             Event::Done { server, .. } | Event::Pass { server, .. } => server,
             Event::Tick(server) | Event::Collect(server) => server,
             #[cfg(test)]
@@ -331,6 +338,11 @@ impl<'a> World<'a> {
             }
             Event::Request { to, client, message, transaction, again } => {
                 self.input(to, Input::Commit { client, message, transaction, again });
+            }
+            // The name of the request serves as that of the question, too.
+            Event::Question { to, request, above } => {
+                let RequestId { client, message } = request;
+                self.input(to, Input::Fate { client, message, request, above });
             }
             Event::SnapshotRequest { to, client, message } => self.input(to, Input::Snapshot { client, message }),
         }
