@@ -20,25 +20,25 @@
 //! (decision 0081).
 //!
 //! A member's file also says in which folders its items and its log are, once a leader's items have
-//! taken the place of the first ones (`transfer`).
+//! taken the place of the first ones (`transfer`). How all of this is spelled is in `stored`.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, File};
-use std::io::{ErrorKind, Write};
+use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use serde::{Deserialize, Serialize};
+mod stored;
 
+use self::stored::{Described, FORMAT, Folders, SpelledPromised, State, Stored, parse};
 use super::data_folders::{DataFolders, IDENTITY, is_of_a_log};
 use super::{ServerConfig, ServerError, StorageKind};
-use crate::cluster::{Cluster, PeerId};
-use crate::core::group::{Index, Position, Promised, Rejoin, Term};
-use crate::core::{Partition, ServerId, StoreId};
+use crate::cluster::PeerId;
+use crate::core::group::{Promised, Rejoin};
+use crate::core::{ServerId, StoreId};
 use crate::damage::Damage;
 use crate::files::Files;
 use crate::folders;
 
-const FORMAT: u16 = 1;
 /// Limit of the length of a file that may be damaged, in bytes; one has some hundred, and some for
 /// each server.
 const LIMIT_BYTES: u64 = 64 << 20;
@@ -90,82 +90,6 @@ pub(crate) enum Looked {
     Whole(StoreId, DataFolders, Option<Damage>),
     /// The file is damaged, or missing.
     Damaged(Damage),
-}
-
-/// Facts that must not change, as they are spelled in the file.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Described {
-    cluster: String,
-    server: u16,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    member: Option<u8>,
-    servers: Vec<u16>,
-    partition: Spelled,
-    /// Number of members of each server that is a group.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    members: BTreeMap<String, usize>,
-}
-
-/// The map of keys; keys in hexadecimal digits.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, tag = "by", rename_all = "kebab-case")]
-enum Spelled {
-    Hash { over: Vec<u16> },
-    Ranges { ranges: Vec<(String, u16)> },
-}
-
-/// The file behind its first line, which holds its checksum.
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Stored {
-    format: u16,
-    state: State,
-    store: String,
-    of: Described,
-    /// The others' stores, by server.
-    known: BTreeMap<String, String>,
-    /// Stores that were lost, by server. Most files have none, and are read by older versions.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    given_up: BTreeMap<String, String>,
-    /// Lost stores whose place this one takes, or has taken.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    replaces: Vec<String>,
-    /// What the lost one can have promised.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    promised: Option<SpelledPromised>,
-    /// Stores whose place others have taken, by member.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    replaced: BTreeMap<String, Vec<String>>,
-    /// The folders that count; `None`: the first ones.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    folders: Option<Folders>,
-}
-
-/// Bounds of what a lost store has promised: a term, and the place of an entry.
-#[derive(Clone, Copy, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct SpelledPromised {
-    term: u64,
-    last_term: u64,
-    last_index: u64,
-}
-
-/// Names of the folders that count.
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Folders {
-    items: String,
-    log: String,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-enum State {
-    New,
-    /// It takes a lost one's place, and has no vote yet.
-    Rejoining,
-    InUse,
 }
 
 impl Identity {
@@ -501,76 +425,7 @@ impl Identity {
         let stored =
             Stored { format: FORMAT, state, store, of, known, given_up, replaces, promised, replaced, folders };
         let failed = |source| ServerError::Io { action: format!("write {}", path.display()), source };
-        let text = toml::to_string(&stored).map_err(|error| failed(std::io::Error::other(error)))?;
-        replace(path, &format!("{}{text}", checksum_line(&text))).map_err(failed)
-    }
-}
-
-impl Described {
-    fn of(config: &ServerConfig) -> Self {
-        let Cluster { name, servers, partition, groups } = &config.cluster;
-        let members = groups.iter().map(|(server, members)| (server.to_string(), members.len())).collect();
-        let mut servers: Vec<u16> = servers.iter().map(|server| server.id.0).collect();
-        servers.sort_unstable();
-        let partition = match partition {
-            Partition::Hash(over) => Spelled::Hash { over: over.iter().map(|server| server.0).collect() },
-            Partition::Ranges(ranges) => {
-                let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-                Spelled::Ranges { ranges: ranges.iter().map(|(key, at)| (hex(key.as_bytes()), at.0)).collect() }
-            }
-        };
-        let (cluster, server, member) = (name.clone(), config.server.0, config.member);
-        Self { cluster, server, member, servers, partition, members }
-    }
-
-    /// Difference from the configuration, in words.
-    fn difference(&self, configured: &Self) -> Option<String> {
-        if self.cluster != configured.cluster {
-            Some(format!(
-                "cluster: the data are of {:?}, the configuration says {:?}",
-                self.cluster, configured.cluster
-            ))
-        } else if self.server != configured.server {
-            Some(format!("server: the data are server {}'s, the configuration says {}", self.server, configured.server))
-        } else if self.member != configured.member {
-            let spelled =
-                |member: Option<u8>| member.map_or("no member".to_owned(), |member| format!("member {member}"));
-            let (was, is) = (spelled(self.member), spelled(configured.member));
-            Some(format!("member: the data are those of {was}, the configuration says {is}"))
-        } else if self.members != configured.members {
-            let (was, is) = (&self.members, &configured.members);
-            Some(format!("members: the groups have so many members: {was:?}, the configuration says {is:?}"))
-        } else if self.servers != configured.servers {
-            let (was, is) = (&self.servers, &configured.servers);
-            Some(format!("servers: the cluster has the servers {was:?}, the configuration says {is:?}"))
-        } else if self.partition != configured.partition {
-            let (was, is) = (&self.partition, &configured.partition);
-            Some(format!("partition: the keys are spread {was}, the configuration says {is}"))
-        } else {
-            None
-        }
-    }
-}
-
-impl From<SpelledPromised> for Promised {
-    fn from(spelled: SpelledPromised) -> Self {
-        let last = Position { term: Term::new(spelled.last_term), index: Index::new(spelled.last_index) };
-        Self { term: Term::new(spelled.term), last }
-    }
-}
-
-impl From<Promised> for SpelledPromised {
-    fn from(Promised { term, last }: Promised) -> Self {
-        Self { term: term.get(), last_term: last.term.get(), last_index: last.index.get() }
-    }
-}
-
-impl std::fmt::Display for Spelled {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Hash { over } => write!(f, "by hash over the servers {over:?} in this order"),
-            Self::Ranges { ranges } => write!(f, "by ranges, from these keys (in hexadecimal) on: {ranges:?}"),
-        }
+        stored::write(path, &stored).map_err(failed)
     }
 }
 
@@ -604,37 +459,8 @@ fn first_of_a_store(config: &ServerConfig) -> Result<Option<PathBuf>, ServerErro
     DataFolders::first_later(config).map_err(failed)
 }
 
-fn checksum_line(text: &str) -> String {
-    format!(
-        "# The store in this folder. Not to be edited. CRC-32C of what follows: {:08x}\n",
-        crc32c::crc32c(text.as_bytes())
-    )
-}
-
-fn parse(text: &str) -> Result<Stored, String> {
-    let rest = text.split_once('\n').map_or("", |(_, rest)| rest);
-    if !text.starts_with(&checksum_line(rest)) {
-        return Err("it is damaged: its checksum is wrong".to_owned());
-    }
-    let stored: Stored = toml::from_str(rest).map_err(|error| format!("it cannot be read: {error}"))?;
-    if stored.format != FORMAT {
-        return Err(format!("it has format version {}; this version reads {FORMAT}", stored.format));
-    }
-    Ok(stored)
-}
-
 fn refused(path: &Path, what: impl Into<String>) -> ServerError {
     ServerError::Identity { file: path.display().to_string(), what: what.into() }
-}
-
-/// Writes a file beside, syncs it, gives it the name, and syncs the folder.
-fn replace(path: &Path, text: &str) -> std::io::Result<()> {
-    let beside = path.with_extension("new");
-    let mut file = File::create(&beside)?;
-    file.write_all(text.as_bytes())?;
-    file.sync_all()?;
-    fs::rename(&beside, path)?;
-    folders::sync_above(path)
 }
 
 #[cfg(test)]

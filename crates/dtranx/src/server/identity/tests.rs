@@ -3,6 +3,8 @@
 use tempfile::TempDir;
 
 use super::*;
+use crate::cluster::Cluster;
+use crate::core::group::{Index, Position, Term};
 
 const GROUP: ServerId = ServerId(1);
 const LOST: StoreId = StoreId([9; 16]);

@@ -117,6 +117,15 @@ fn answer_of_a_member_that_knows_other_stores_does_not_count() {
 }
 
 #[test]
+fn answer_that_names_an_entry_of_a_later_term_than_its_own_is_dropped() {
+    let mut group = asking();
+    receive(&mut group, A, answer(3, at(2, 5)));
+    // As a bound, no log would ever meet it.
+    assert_eq!(receive(&mut group, B, answer(3, at(4, 5))), []);
+    assert_eq!(group.waits_for(), [id(B)]);
+}
+
+#[test]
 fn it_acknowledges_nothing_before_the_latest_term_is_synced_with_a_vote_of_its_own() {
     let (mut group, out) = following(empty());
     let state = State { term: 3, vote: Some(NEW), committed: 0 };

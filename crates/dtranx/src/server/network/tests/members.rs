@@ -1,0 +1,165 @@
+//! Members of groups: who is welcomed, whose messages are taken, and who is told who leads.
+
+use super::*;
+
+/// The first member of a group of three.
+fn member() -> Rig {
+    Rig::new(|config| {
+        let members = [0, 1, 2].map(|port| ([127, 0, 0, 1], port).into());
+        config.cluster = Cluster::of_group("test", ME, members.to_vec());
+        config.member = Some(1);
+    })
+}
+
+#[test]
+fn members_of_the_group_are_welcomed_and_heard_and_nobody_else_is() {
+    let mut rig = member();
+    let caller = |member, store| Caller::Member { server: ME, member, store: StoreId([store; 16]), replaces: vec![] };
+    let (mut other, welcome) = rig.greet(caller(2, 2));
+    assert!(matches!(welcome, Welcome::Member { member: 1, .. }), "{welcome:?}");
+    other.say(&MemberMessage::Round { term: 5, number: 6 });
+    let heard = rig.until("message", |rig| {
+        let mut heard = Vec::new();
+        rig.heard.take(8, &mut heard);
+        heard.into_iter().find_map(|event| {
+            if let FromMembers::Heard { from, message } = event { Some((from, message)) } else { None }
+        })
+    });
+    assert_eq!(heard, (2, MemberMessage::Round { term: 5, number: 6 }));
+    let strangers = [
+        (caller(1, 1), "server 1.1 is not one of the cluster's others"),
+        (caller(4, 4), "server 1.4 is not one"),
+        (caller(2, 9), "server 1.2 has the store 09"),
+        (caller(2, 3), "which is that of server 1.3"),
+        (Caller::Server { server: OTHER, store: STORE }, "server 2 is not one"),
+    ];
+    for (stranger, expected) in strangers {
+        let (_, welcome) = rig.greet(stranger);
+        let Welcome::Refused { why, is_temporary: false } = welcome else { panic!("{welcome:?}") };
+        assert!(why.contains(expected), "{why:?} does not say {expected:?}");
+    }
+}
+
+#[test]
+fn member_tells_the_stage_of_the_group_once_who_the_members_are() {
+    let mut rig = member();
+    let met = rig.until("stores", |rig| {
+        let mut heard = Vec::new();
+        rig.heard.take(8, &mut heard);
+        heard
+            .into_iter()
+            .find_map(|event| if let FromMembers::Met { stores, .. } = event { Some(stores) } else { None })
+    });
+    let numbered: Vec<u8> = met.keys().copied().collect();
+    assert_eq!((numbered, met[&2], met[&3]), (vec![1, 2, 3], StoreId([2; 16]), StoreId([3; 16])));
+    rig.now_ms += 1000;
+    rig.stage.run(rig.now_ms).unwrap();
+    assert!(rig.heard.is_empty());
+}
+
+#[test]
+fn member_starts_again_when_it_meets_a_store_in_a_lost_ones_place() {
+    let mut rig = member();
+    let caller = |store: u8, replaces: Option<u8>| Caller::Member {
+        server: ME,
+        member: 2,
+        store: StoreId([store; 16]),
+        replaces: replaces.map(|store| StoreId([store; 16])).into_iter().collect(),
+    };
+    // It had the store of twos.
+    let (_, welcome) = rig.greet(caller(9, Some(8)));
+    let Welcome::Refused { why, is_temporary: false } = welcome else { panic!("{welcome:?}") };
+    assert!(why.contains(&format!("--replace {}", StoreId([2; 16]))), "{why}");
+    assert_eq!(rig.stage.port.members.as_ref().unwrap().restart.get(), None);
+    let met = rig.stage.port.identity.meet(PeerId::member(ME, 2), StoreId([9; 16]), &[StoreId([2; 16])]);
+    assert_eq!(met.unwrap(), Met::Replaced);
+    let met = rig.stage.port.identity.meet(PeerId::member(ME, 2), StoreId([9; 16]), &[StoreId([2; 16])]);
+    assert_eq!(met.unwrap(), Met::Known);
+    let (_, welcome) = rig.greet(caller(2, None));
+    let Welcome::Refused { why, is_temporary: false } = welcome else { panic!("{welcome:?}") };
+    assert!(why.contains("was replaced as lost"), "{why}");
+    // The next one ends the stage, and with it the engine.
+    let mut stranger = rig.call();
+    let map = Some(rig.stage.map);
+    let from = caller(7, Some(9));
+    stranger.say(&Hello { cluster: "test".to_owned(), map, to: Some(ME), from, nonce: [0; 16] });
+    let begun = Instant::now();
+    let failed = loop {
+        stranger.is_closed();
+        match rig.stage.run(rig.now_ms) {
+            Err(failed) => break failed,
+            Ok(_) => assert!(begun.elapsed() < PATIENCE, "it goes on"),
+        }
+    };
+    assert!(failed.contains("another store has taken the place of server 1.2's"), "{failed}");
+    assert_eq!(rig.stage.port.members.as_ref().unwrap().restart.get(), Some(&Restart::Replaced));
+}
+
+#[test]
+fn client_of_a_member_that_does_not_serve_is_told_who_leads() {
+    let mut rig = member();
+    rig.stage.port.stats.open(Incarnation(0));
+    for known in [None, Some(3), Some(1)] {
+        rig.stage.port.stats.note_leader(known);
+        let (_, welcome) = rig.greet(Caller::Client(None));
+        let Welcome::NotLeading { leads, cluster } = welcome else { panic!("{welcome:?}") };
+        assert_eq!((leads, cluster.addresses(ME).len()), (known.filter(|member| *member == 3), 3));
+    }
+    rig.stage.port.stats.open(Incarnation(7));
+    rig.client();
+}
+
+/// This server, and another one that is a group.
+fn beside_a_group() -> Rig {
+    Rig::new(|config| {
+        let members = [1, 2, 3].map(|port| ([127, 0, 0, 1], port).into()).to_vec();
+        config.cluster.groups = [(OTHER, members)].into();
+    })
+}
+
+#[test]
+fn messages_of_a_groups_members_are_those_of_one_server() {
+    let mut rig = beside_a_group();
+    let inquire = |number| Message::Inquire { tranx: TranxId { server: ME, number } };
+    // They stay connected: the end of the one that leads would be the server's.
+    let mut callers = Vec::new();
+    for member in [2, 3] {
+        let store = StoreId([member; 16]);
+        let (mut caller, welcome) = rig.greet(Caller::Member { server: OTHER, member, store, replaces: vec![] });
+        assert!(matches!(welcome, Welcome::Server { .. }), "{welcome:?}");
+        caller.say(&GroupMessage::<Message>::Leads { term: member.into() });
+        caller.say(&GroupMessage::Message(inquire(member.into())));
+        let heard = rig.until("message", |rig| {
+            let mut heard = Vec::new();
+            rig.peers.take(8, &mut heard);
+            heard.pop()
+        });
+        let TranxEvent::Receive { from: OTHER, message } = heard else { panic!("{heard:?}") };
+        assert_eq!(message, inquire(member.into()));
+        assert_eq!(rig.stage.leaders.of(OTHER), Some(PeerId::member(OTHER, member)));
+        callers.push(caller);
+    }
+}
+
+#[test]
+fn member_that_does_not_serve_drops_what_servers_say() {
+    let mut rig = Rig::new(|config| {
+        let members = [0, 1, 2].map(|port| ([127, 0, 0, 1], port).into()).to_vec();
+        config.cluster.groups = [(ME, members)].into();
+        config.member = Some(1);
+    });
+    let inquire = Message::Inquire { tranx: TranxId { server: ME, number: 1 } };
+    let taken = |rig: &mut Rig| rig.peers.take(8, &mut Vec::new());
+    let (mut other, welcome) = rig.greet(Caller::Server { server: OTHER, store: STORE });
+    assert!(matches!(welcome, Welcome::Member { .. }), "{welcome:?}");
+    other.say(&inquire);
+    rig.until("message", |rig| Some(()).filter(|()| taken(rig) == 1));
+    rig.stage.port.stats.open(Incarnation(0));
+    other.say(&inquire);
+    // What is no message ends the connection, once what came before it was handled.
+    other.say(&vec![255_u8; 3]);
+    rig.until("end", |_| other.is_closed().then_some(()));
+    let mut left = Vec::new();
+    rig.peers.take(8, &mut left);
+    assert!(left.iter().all(|event| matches!(event, TranxEvent::ServerGone { .. })), "{left:?}");
+}
