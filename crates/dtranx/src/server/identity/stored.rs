@@ -181,8 +181,8 @@ pub(super) fn parse(text: &str) -> Result<Stored, String> {
     Ok(stored)
 }
 
-/// Writes the file beside, syncs it, gives it the name, and syncs the folder: a crash leaves the old
-/// one or the new one.
+/// Writes the file beside, syncs it, gives it the name, and syncs the folder: a crash leaves the
+/// old one or the new one.
 pub(super) fn write(path: &Path, stored: &Stored) -> std::io::Result<()> {
     let text = toml::to_string(stored).map_err(std::io::Error::other)?;
     let text = format!("{}{text}", checksum_line(&text));
