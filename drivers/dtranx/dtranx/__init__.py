@@ -8,7 +8,7 @@
         print(client.snapshot().scan())
 """
 
-from .client import Client, SnapshotView, Tranx
+from .client import Client, Tranx
 from .errors import (
     EndedError,
     Error,
@@ -19,6 +19,7 @@ from .errors import (
     UnavailableError,
     UnknownError,
 )
+from .snapshot import SnapshotView
 
 __all__ = [
     "Client",

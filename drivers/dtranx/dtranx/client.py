@@ -1,33 +1,36 @@
 """The client: transactions, and snapshots. One thread at a time may use a client."""
 
+import contextlib
 import random
 import time
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from .cluster import addresses_of, map_id, server_of, servers_of
+from .cluster import addresses_of, map_id
+from .codec import Unreadable
 from .connection import Link
 from .errors import EndedError, LimitError, RefusedError, UnavailableError, UnknownError
+from .limits import check_key, check_size, in_requests, key_range
+from .map import KeyMap
 from .messages import (
     BEGIN_AGAIN,
     GIVE_UP,
+    MAP_KEY,
     MAX_ITEMS,
-    MAX_KEY_BYTES,
-    MAX_TRANSACTION_BYTES,
     MAX_VALUE_BYTES,
     Again,
-    Before,
     Cluster,
     Commit,
     CommitAgain,
     Committed,
     CommitReply,
     Found,
-    FoundAt,
     Get,
     GetAt,
     Item,
     Made,
+    NotHere,
+    NotHereReply,
     Range,
     Read,
     Refused,
@@ -47,6 +50,8 @@ from .messages import (
     Version,
     Write,
 )
+from .search import Elsewhere, find, scan
+from .snapshot import SnapshotView
 
 Result = TypeVar("Result")
 FIRST_WAIT_S = 0.0005
@@ -75,6 +80,8 @@ class Client:
         self.cluster = _discover(addresses, secret, request_s)
         self._links = {server: self._link(server, secret) for server, _ in self.cluster.servers}
         self._maker = random.randrange(len(self._links))
+        # Where keys are, as far as the client has heard.
+        self.map = KeyMap(self.cluster)
 
     def __enter__(self) -> "Client":
         return self
@@ -129,7 +136,7 @@ class Client:
         """Deletes a key: a transaction of one write."""
         self.transact(lambda tranx: tranx.delete(key))
 
-    def snapshot(self) -> "SnapshotView":
+    def snapshot(self) -> SnapshotView:
         """All servers as they were at one moment between the call and its return."""
         retry = _Retry(self)
         while True:
@@ -139,7 +146,7 @@ class Client:
                 return SnapshotView(self, reply.snapshot.epoch)
             retry.refused(reply.snapshot.refusal)
 
-    def read(self, body: Callable[["SnapshotView"], Result]) -> Result:
+    def read(self, body: Callable[[SnapshotView], Result]) -> Result:
         """Calls `body` with a snapshot, and with another one when a server does not keep the first
         any more."""
         retry = _Retry(self)
@@ -159,10 +166,50 @@ class Client:
         """A server's reply, which has to be of this kind."""
         if server not in self._links:
             raise UnavailableError(f"server {server} is not of this cluster")
-        reply = self._links[server].ask(ask, time.monotonic() + self.request_s)
+        try:
+            reply = self._links[server].ask(ask, time.monotonic() + self.request_s)
+        except UnavailableError as error:
+            error.server = server
+            raise
+        if isinstance(reply, NotHereReply):
+            raise Elsewhere(server, reply.moved)
         if not isinstance(reply, expected):
             raise UnavailableError(f"server {server}: {getattr(reply, 'why', reply)}")
         return reply
+
+    def ask_at(self, server: int, ask: GetAt | ScanAt, expected: type) -> Any:
+        """A server's reply to a read as of a snapshot."""
+        reply = self.ask(server, ask, (expected, SnapshotReply))
+        if isinstance(reply, SnapshotReply):
+            raise RefusedError(reply.snapshot.refusal)
+        return reply
+
+    def maps(self, epoch: int | None = None) -> KeyMap:
+        """The maps of all servers as one: of now, or as of a snapshot."""
+        known = KeyMap(self.cluster)
+        for server in self._links:
+            self._learn_map(known, server, epoch)
+        return known
+
+    def maps_of_others(self, silent: int) -> KeyMap:
+        """The maps, as one, of the servers that answer, but for one that does not."""
+        known = KeyMap(self.cluster)
+        for server in self._links.keys() - {silent}:
+            with contextlib.suppress(UnavailableError):
+                self._learn_map(known, server, None)
+        return known
+
+    def _learn_map(self, known: KeyMap, server: int, epoch: int | None) -> None:
+        if epoch is None:
+            reply = self.ask(server, Get([MAP_KEY]), Values)
+        else:
+            reply = self.ask_at(server, GetAt(epoch, [MAP_KEY]), Values)
+        for item in reply.items:
+            if item is not None:
+                try:
+                    known.learn_stored(item.value)
+                except Unreadable as error:
+                    raise UnavailableError(f"server {server}: its map: {error}") from None
 
     def _commit(self, tranx: "Tranx", retry: "_Retry") -> Any:
         """Commits a transaction, the same one again as long as that is the advice: nothing, or a
@@ -210,35 +257,40 @@ class Tranx:
 
     def multi_get(self, keys: Sequence[bytes]) -> list[bytes | None]:
         """The values of keys, in their order, with one request to each server."""
+        for key in keys:
+            check_key(key)
+        find(self._client, lambda key_map: self._fetch(key_map, keys))
+        return [self._seen(key) for key in keys]
+
+    def _fetch(self, key_map: KeyMap, keys: Sequence[bytes]) -> None:
+        """Reads those of the keys that it has not seen."""
         missing: dict[int, list[bytes]] = {}
         for key in dict.fromkeys(keys):
-            _check_key(key)
             if key in self._writes or key in self._reads or key in self._scanned:
                 continue
             if key in self._brought:
                 self._reads[key] = self._brought.pop(key)
             else:
-                missing.setdefault(server_of(self._client.cluster, key), []).append(key)
+                missing.setdefault(key_map.server_of(key), []).append(key)
         for server, wanted in missing.items():
-            for some in _pieces(wanted):
+            for some in in_requests(wanted):
                 items = self._client.ask(server, Get(some), Values).items
                 self._reads.update(zip(some, items, strict=True))
-        return [self._seen(key) for key in keys]
 
     def scan(self, start: bytes = b"", end: bytes | None = None, limit: int = MAX_ITEMS - 1) -> list[tuple[bytes, bytes]]:
         """The items from `start` up to and without `end`, at most `limit`. That nothing comes in
         between is checked."""
         if not 0 < limit < MAX_ITEMS:
             raise LimitError(f"a scan of {limit} items; a transaction has at most {MAX_ITEMS}")
-        keys = _range(start, end)
+        keys = key_range(start, end)
         if keys.is_empty():
             return []
 
-        def look(server: int, rest: Range, count: int) -> tuple[list[tuple[bytes, Item]], bytes | None]:
-            reply = self._client.ask(server, Scan(rest, count), Found)
+        def look(server: int, part: Range, count: int) -> tuple[list[tuple[bytes, Item]], bytes | None]:
+            reply = self._client.ask(server, Scan(part, count), Found)
             return reply.items, None if reply.complete else reply.items[-1][0]
 
-        found, through = _scan(self._client.cluster, keys, limit, look)
+        found, through = scan(lambda once: find(self._client, once), keys, limit, look)
         seen = keys if through is None else Range(keys.start, Through(through))
         self._scans.append(ScanRead(seen, [(key, item.version) for key, item in found.items()]))
         self._scanned |= found
@@ -248,14 +300,14 @@ class Tranx:
 
     def put(self, key: bytes, value: bytes) -> None:
         """Lets a key hold a value from the commit on."""
-        _check_key(key)
+        check_key(key)
         if len(value) > MAX_VALUE_BYTES:
             raise LimitError(f"the value has {len(value)} bytes; the limit is {MAX_VALUE_BYTES}")
         self._writes[key] = value
 
     def delete(self, key: bytes) -> None:
         """Deletes a key at the commit."""
-        _check_key(key)
+        check_key(key)
         self._writes[key] = None
 
     def discard_writes(self) -> None:
@@ -273,7 +325,7 @@ class Tranx:
             self._scans,
             [Write(key, value) for key, value in sorted(self._writes.items())],
         )
-        _check_size(transaction)
+        check_size(transaction)
         if not (self._reads or self._scans or self._writes):
             return None
         ask = Commit(transaction)
@@ -288,17 +340,18 @@ class Tranx:
                 return None
             case Refused(refusal):
                 self._is_over = False
+                if isinstance(refusal, NotHere):
+                    self._client.map.learn(refusal.moved)
                 raise RefusedError(refusal)
         raise UnknownError("the server does not know what became of it")
 
     def _coordinator(self) -> int:
         """The server that holds most of the writes, and then of the reads."""
-        cluster = self._client.cluster
-        weights = {server: (0, 0) for server, _ in cluster.servers}
+        weights = {server: (0, 0) for server, _ in self._client.cluster.servers}
         for keys, (of_writes, of_reads) in ((self._writes, (1, 0)), (self._reads, (0, 1)), (self._scanned, (0, 1))):
             for key in keys:
-                server = server_of(cluster, key)
-                writes, reads = weights[server]
+                server = self._client.map.server_of(key)
+                writes, reads = weights.get(server, (0, 0))
                 weights[server] = writes + of_writes, reads + of_reads
         return max(weights, key=weights.get)
 
@@ -307,50 +360,6 @@ class Tranx:
             return self._writes[key]
         item = self._reads[key] if key in self._reads else self._scanned.get(key)
         return item and item.value
-
-
-class SnapshotView:
-    """The whole cluster at one moment."""
-
-    def __init__(self, client: Client, epoch: int):
-        self._client = client
-        self.epoch = epoch
-
-    def get(self, key: bytes) -> bytes | None:
-        """Reads the value that a key held."""
-        return self.multi_get([key])[0]
-
-    def multi_get(self, keys: Sequence[bytes]) -> list[bytes | None]:
-        """Reads the values that keys held, in their order."""
-        by_server: dict[int, list[bytes]] = {}
-        for key in dict.fromkeys(keys):
-            _check_key(key)
-            by_server.setdefault(server_of(self._client.cluster, key), []).append(key)
-        held: dict[bytes, Item | None] = {}
-        for server, wanted in by_server.items():
-            for some in _pieces(wanted):
-                items = self._ask(server, GetAt(self.epoch, some), Values).items
-                held.update(zip(some, items, strict=True))
-        return [held[key] and held[key].value for key in keys]
-
-    def scan(self, start: bytes = b"", end: bytes | None = None, limit: int | None = None) -> list[tuple[bytes, bytes]]:
-        """The items from `start` up to and without `end`, all of them or at most `limit`."""
-        keys = _range(start, end)
-        if keys.is_empty():
-            return []
-
-        def look(server: int, rest: Range, count: int) -> tuple[list[tuple[bytes, Item]], bytes | None]:
-            reply = self._ask(server, ScanAt(self.epoch, rest, count), FoundAt)
-            return reply.items, reply.through
-
-        found, _ = _scan(self._client.cluster, keys, limit, look)
-        return [(key, item.value) for key, item in found.items()]
-
-    def _ask(self, server: int, ask: Any, expected: type) -> Any:
-        reply = self._client.ask(server, ask, (expected, SnapshotReply))
-        if isinstance(reply, SnapshotReply):
-            raise RefusedError(reply.snapshot.refusal)
-        return reply
 
 
 class _Retry:
@@ -395,66 +404,6 @@ def _discover(addresses: Sequence[tuple[str, int]], secret: bytes | None, limit_
         finally:
             link.close()
     raise error
-
-
-def _scan(cluster: Cluster, keys: Range, limit: int | None, look: Callable) -> tuple[dict[bytes, Item], bytes | None]:
-    """Requests a range from all of its servers, round after round, until there is enough or no
-    more. Returns the items, in order, and the last key that all of them were looked at for, if that
-    was not the whole range."""
-    found: dict[bytes, Item] = {}
-    while True:
-        left = None if limit is None else limit - len(found)
-        items, through = {}, None
-        for server in servers_of(cluster, keys):
-            some, last = look(server, keys, min(left or MAX_ITEMS, MAX_ITEMS))
-            items.update(some)
-            through = last if through is None else through if last is None else min(through, last)
-        in_order = sorted(key for key in items if through is None or key <= through)
-        if left is not None and len(in_order) > left:
-            in_order, through = in_order[:left], in_order[left - 1]
-        found |= {key: items[key] for key in in_order}
-        if through is None or limit is not None and len(found) >= limit:
-            return found, through
-        start = _successor(through)
-        keys = Range(start or b"", keys.end)
-        if start is None or keys.is_empty():
-            return found, None
-
-
-def _successor(key: bytes) -> bytes | None:
-    """The smallest key after this one, if there is one: no key is longer than the longest."""
-    if len(key) < MAX_KEY_BYTES:
-        return key + b"\0"
-    shorter = key.rstrip(b"\xff")
-    return shorter[:-1] + bytes([shorter[-1] + 1]) if shorter else None
-
-
-def _range(start: bytes, end: bytes | None) -> Range:
-    _check_key(start)
-    if end is not None:
-        _check_key(end)
-    return Range(start, None if end is None else Before(end))
-
-
-def _pieces(keys: list[bytes]) -> list[list[bytes]]:
-    return [keys[at : at + MAX_ITEMS] for at in range(0, len(keys), MAX_ITEMS)]
-
-
-def _check_key(key: bytes) -> None:
-    if len(key) > MAX_KEY_BYTES:
-        raise LimitError(f"the key has {len(key)} bytes; the limit is {MAX_KEY_BYTES}")
-
-
-def _check_size(transaction: Transaction) -> None:
-    scanned = [key for scan in transaction.scans for key, _ in scan.found]
-    items = len(transaction.reads) + len(transaction.scans) + len(transaction.writes) + len(scanned)
-    if items > MAX_ITEMS:
-        raise LimitError(f"the transaction has {items} reads, writes, scans and scanned keys; the limit is {MAX_ITEMS}")
-    size = sum(len(read.key) for read in transaction.reads) + sum(map(len, scanned))
-    size += sum(len(scan.range.start) + len(scan.range.end.key if scan.range.end else b"") for scan in transaction.scans)
-    size += sum(len(write.key) + len(write.value or b"") for write in transaction.writes)
-    if size > MAX_TRANSACTION_BYTES:
-        raise LimitError(f"the transaction has {size} bytes; the limit is {MAX_TRANSACTION_BYTES}")
 
 
 def _brought(refusal: Any) -> dict[bytes, Item | None]:

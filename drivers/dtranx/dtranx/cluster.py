@@ -1,28 +1,10 @@
-"""The map of keys to servers, and the digest that identifies it."""
+"""A cluster's description: the digest that identifies it, hashes of keys, addresses."""
 
 import hashlib
 import ipaddress
 import struct
 
-from .messages import V4, V6, Cluster, Hash, Range
-
-
-def server_of(cluster: Cluster, key: bytes) -> int:
-    """The server that holds a key."""
-    partition = cluster.partition
-    if isinstance(partition, Hash):
-        return partition.servers[hash_of(key) % len(partition.servers)]
-    return [server for first, server in partition.firsts if first <= key][-1]
-
-
-def servers_of(cluster: Cluster, keys: Range) -> list[int]:
-    """The servers that may hold keys of a range."""
-    partition = cluster.partition
-    if isinstance(partition, Hash):
-        return sorted(set(partition.servers))
-    before = [server for first, server in partition.firsts if first <= keys.start][-1]
-    within = [server for first, server in partition.firsts if keys.contains(first)]
-    return sorted({before, *within})
+from .messages import V4, V6, Cluster, Hash
 
 
 def hash_of(key: bytes) -> int:

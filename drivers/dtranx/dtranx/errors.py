@@ -27,6 +27,9 @@ class EndedError(Error):
 class UnavailableError(Error):
     """A server could not be reached, or did not answer. Nothing was committed."""
 
+    # The server that did not answer, where it is one that the cluster has.
+    server: int | None = None
+
 
 class NotWelcomeError(Error):
     """A server refuses this client for good: the cluster, its map, the server or the secret is

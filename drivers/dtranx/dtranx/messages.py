@@ -6,12 +6,16 @@ from typing import Annotated
 
 from .codec import U8, U16, U32, U64, choice, counted, fixed
 
-VERSION = 11
+VERSION = 12
 MAX_KEY_BYTES = 4096
 MAX_VALUE_BYTES = 1 << 20
 # Reads, writes, scans and scanned keys of a transaction; keys of one request.
 MAX_ITEMS = 1000
 MAX_TRANSACTION_BYTES = 8 << 20
+# Ranges of a map.
+MAX_PIECES = 4096
+# Key under which a server keeps its map.
+MAP_KEY = b"\xff\xffdtranx.map"
 
 Server = Annotated[int, U16]
 Member = Annotated[int, U8]
@@ -81,6 +85,25 @@ class Range:
     def is_empty(self) -> bool:
         """Whether no key can be in the range."""
         return self.end is not None and not self.contains(self.start)
+
+
+@dataclass(frozen=True)
+class Moved:
+    """Where a range is, as a server knows that does not hold it."""
+
+    range: Range
+    to: Server
+    moves: Number
+
+
+@dataclass(frozen=True)
+class Moving:
+    """A range that moves from one server to another."""
+
+    range: Range
+    source: Server
+    to: Server
+    moves: Number
 
 
 # Parties and their names.
@@ -163,6 +186,32 @@ class Cluster:
     servers: list[tuple[Server, Address]]
     partition: Annotated[object, choice(Hash, Ranges)]
     groups: list[tuple[Server, list[Address]]] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A range of a map, which ends where the next one begins."""
+
+    first: Key
+    holder: Server
+    moves: Number
+
+
+@dataclass(frozen=True)
+class ByHash:
+    """The map of a cluster whose keys are spread by their hash, which is never stored."""
+
+    partition: Annotated[object, choice(Hash, Ranges)]
+
+
+@dataclass(frozen=True)
+class ByRanges:
+    """The map of a server, in order of the keys."""
+
+    pieces: list[Piece]
+
+
+StoredMap = Annotated[object, choice(ByHash, ByRanges)]
 
 
 @dataclass(frozen=True)
@@ -260,6 +309,7 @@ class Transaction:
     reads: list[Read] = field(default_factory=list)
     scans: list[ScanRead] = field(default_factory=list)
     writes: list[Write] = field(default_factory=list)
+    moving: Moving | None = None
 
 
 @dataclass(frozen=True)
@@ -318,6 +368,27 @@ class ScanOutOfOrder:
 
 
 @dataclass(frozen=True)
+class Reserved:
+    """A mistake."""
+
+    key: Key
+
+
+@dataclass(frozen=True)
+class Move:
+    """A mistake."""
+
+    why: str
+
+
+@dataclass(frozen=True)
+class Map:
+    """A mistake."""
+
+    ranges: Number
+
+
+@dataclass(frozen=True)
 class ReadLocked:
     """A key that was read is being changed."""
 
@@ -360,17 +431,31 @@ class Overloaded:
 
 @dataclass(frozen=True)
 class NotHere:
-    """The servers' maps differ."""
+    """A server does not hold the key, whose range has moved."""
 
     server: Server
     key: Key
+    moved: Moved
 
 
 @dataclass(frozen=True)
 class Invalid:
     """It can never be committed."""
 
-    mistake: Annotated[object, choice(KeyTooLong, ValueTooLong, TooManyItems, TooManyBytes, KeyTwice, ScanOutOfOrder)]
+    mistake: Annotated[
+        object,
+        choice(
+            KeyTooLong,
+            ValueTooLong,
+            TooManyItems,
+            TooManyBytes,
+            KeyTwice,
+            ScanOutOfOrder,
+            Reserved,
+            Move,
+            Map,
+        ),
+    ]
 
 
 @dataclass(frozen=True)
@@ -403,6 +488,21 @@ class Restarted:
     server: Server
 
 
+@dataclass(frozen=True)
+class Here:
+    """The server that is to take a range holds some of it."""
+
+    server: Server
+    key: Key
+
+
+@dataclass(frozen=True)
+class IsMoving:
+    """The range of a key is moving."""
+
+    key: Key
+
+
 Refusal = Annotated[
     object,
     choice(
@@ -418,10 +518,12 @@ Refusal = Annotated[
         SnapshotDisturbed,
         SnapshotTooOld,
         Restarted,
+        Here,
+        IsMoving,
     ),
 ]
-BEGIN_AGAIN = (ReadLocked, Stale, SnapshotTooOld)
-GIVE_UP = (NotHere, Invalid)
+BEGIN_AGAIN = (ReadLocked, Stale, NotHere, SnapshotTooOld)
+GIVE_UP = (Invalid, Here)
 
 # Requests.
 
@@ -654,8 +756,18 @@ class FoundAt:
 
 
 @dataclass(frozen=True)
+class NotHereReply:
+    """The server does not hold what was to be read, or did not at the snapshot's moment."""
+
+    moved: Moved
+
+
+@dataclass(frozen=True)
 class Response:
     """Response of a server."""
 
     id: Number
-    reply: Annotated[object, choice(Values, Found, CommitReply, StatusReply, RefusedReply, SnapshotReply, FoundAt)]
+    reply: Annotated[
+        object,
+        choice(Values, Found, CommitReply, StatusReply, RefusedReply, SnapshotReply, FoundAt, NotHereReply),
+    ]

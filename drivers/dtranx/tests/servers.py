@@ -1,4 +1,4 @@
-"""Three server processes on free ports of the loopback interface, and the command line beside them.
+"""Server processes on free ports of the loopback interface, and the command line beside them.
 
 `DTRANX` names the binary. The servers end with this process, however it ends: each waits for the
 end of its standard input.
@@ -21,13 +21,15 @@ START_LIMIT_S = 60
 
 
 class Servers:
-    """Three servers of the cluster `bank`, each with a folder of its own."""
+    """Servers of the cluster `bank`, each with a folder of its own. `firsts`: the first key of each
+    server's range; without it the keys are spread over three servers by their hash."""
 
-    def __init__(self, secret: bytes | None = None):
+    def __init__(self, secret: bytes | None = None, firsts: list[str] | None = None):
+        self._count = 3 if firsts is None else len(firsts)
         self._folder = tempfile.TemporaryDirectory(prefix="dtranx-")
-        self._held = [_held_port() for _ in range(3)]
+        self._held = [_held_port() for _ in range(self._count)]
         self.addresses = [("127.0.0.1", held.getsockname()[1]) for held in self._held]
-        self._processes: list[subprocess.Popen | None] = [None] * 3
+        self._processes: list[subprocess.Popen | None] = [None] * self._count
         self.config = Path(self._folder.name, "bank.toml")
         servers = ", ".join(f'{{ id = {at + 1}, address = "127.0.0.1:{port}" }}' for at, (_, port) in enumerate(self.addresses))
         lines = ['cluster = "bank"', 'folder = "unused"', f"servers = [{servers}]"]
@@ -36,15 +38,19 @@ class Servers:
             self.secret_file.touch(0o600)
             self.secret_file.write_bytes(secret)
             lines.append(f'secret_file = "{self.secret_file}"')
-        self.config.write_text("\n".join([*lines, "[limits]", "segment_mib = 16", "[threads]", "pinned = false", ""]))
-        for at in range(3):
+        lines += ["[limits]", "segment_mib = 16", "[threads]", "pinned = false"]
+        if firsts is not None:
+            ranges = ", ".join(f'{{ first_key = "{first}", server = {at + 1} }}' for at, first in enumerate(firsts))
+            lines += ["[partition]", 'by = "ranges"', f"ranges = [{ranges}]"]
+        self.config.write_text("\n".join([*lines, ""]))
+        for at in range(self._count):
             self.start(at)
 
     def __enter__(self) -> "Servers":
         return self
 
     def __exit__(self, *_) -> None:
-        for at in range(3):
+        for at in range(self._count):
             self.kill(at)
         for held in self._held:
             held.close()

@@ -14,6 +14,7 @@ from dtranx.messages import (
     V4,
     Again,
     Before,
+    ByRanges,
     Challenge,
     ClientName,
     ClientWelcome,
@@ -28,8 +29,12 @@ from dtranx.messages import (
     Hello,
     Item,
     Made,
+    Moved,
+    Moving,
+    NotHereReply,
     NotLeading,
     OfClient,
+    Piece,
     Proof,
     Range,
     Read,
@@ -43,6 +48,7 @@ from dtranx.messages import (
     Snapshot,
     SnapshotReply,
     Stale,
+    StoredMap,
     Through,
     Transaction,
     Values,
@@ -64,6 +70,9 @@ TRANSACTION = Transaction(
     [ScanRead(Range(b"k", Through(b"k2")), [(b"k1", SEEN)])],
     [Write(b"a", b"two"), Write(b"c", None)],
 )
+MOVING = Moving(Range(b"k", Before(b"m")), 1, 2, 1)
+MOVE = Transaction([], [ScanRead(MOVING.range, [(b"k1", SEEN)])], [Write(b"k1", b"one")], MOVING)
+MAP = ByRanges([Piece(b"", 1, 0), Piece(b"k", 2, 1), Piece(b"m", 1, 0)])
 REFUSAL = Stale([(b"a", Item(b"new", Version(3, 79)))], Version(2, 78))
 # Messages, by the names of the examples.
 MESSAGES = {
@@ -75,6 +84,7 @@ MESSAGES = {
     "request to commit": (Request, Request(300, False, Commit(TRANSACTION))),
     "response that it is committed": (Response, Response(300, CommitReply(Committed(Version(2, 78))))),
     "response that a read is stale": (Response, Response(300, CommitReply(Refused(REFUSAL)))),
+    "request to move a range": (Request, Request(306, False, Commit(MOVE))),
     "request to commit again": (Request, Request(301, False, CommitAgain(TRANSACTION, Again(25, True, Version(2, 78))))),
     "request for a snapshot, repeated": (Request, Request(302, True, Snapshot())),
     "response with a snapshot": (Response, Response(302, SnapshotReply(Made(9)))),
@@ -83,12 +93,14 @@ MESSAGES = {
         Request(304, False, Fate(RequestName(ClientName(70000, 3), 300), 77)),
     ),
     "response that it was not committed": (Response, Response(304, CommitReply(Refused(Restarted(2))))),
+    "response that the range has moved": (Response, Response(305, NotHereReply(Moved(MOVING.range, 2, 1)))),
     "request to scan a snapshot": (Request, Request(303, False, ScanAt(9, Range(b"a", Before(b"m")), 100))),
 }
 CHALLENGE = "challenge to that hello, with the secret `sixteen bytes, 1`"
 PROOF = "the client's answer to that challenge"
 OTHERS = {
     "preface": preface(),
+    "the map of a server after that move": encode(MAP, StoredMap),
     "map id of that welcome's cluster": map_id(CLUSTER),
     "hash of the key `alice`, little-endian": hash_of(b"alice").to_bytes(8, "little"),
 }

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -14,7 +14,8 @@ use super::call::Call;
 use super::socket::SocketLink;
 use super::{ClientOptions, Error, Link, Result};
 use crate::cluster::Cluster;
-use crate::core::ServerId;
+use crate::core::map::MAX_PIECES;
+use crate::core::{Map, Refusal, ServerId};
 use crate::wire::Ask;
 
 pub(super) struct Inner {
@@ -23,13 +24,44 @@ pub(super) struct Inner {
     pub(super) cache: Cache,
     links: BTreeMap<ServerId, Arc<dyn Link>>,
     snapshots: AtomicUsize,
+    /// Where keys are, as far as the client has heard.
+    map: RwLock<Arc<Map>>,
 }
 
 impl Inner {
     pub(super) fn new(cluster: Cluster, links: BTreeMap<ServerId, Arc<dyn Link>>, options: ClientOptions) -> Self {
         let cache = Cache::new(options.cache_items);
         let snapshots = AtomicUsize::new(rand::random_range(0..links.len().max(1)));
-        Self { cluster, options, cache, links, snapshots }
+        let map = RwLock::new(Arc::new(Map::from(&cluster.partition)));
+        Self { cluster, options, cache, links, snapshots, map }
+    }
+
+    /// Where keys are, as far as the client has heard.
+    pub(super) fn map(&self) -> Arc<Map> {
+        self.map.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Learns where keys are. Returns true if that is news.
+    pub(super) fn learn(&self, learn: impl FnOnce(&mut Map)) -> bool {
+        let mut map = self.map.write().unwrap_or_else(PoisonError::into_inner);
+        let mut learned = (**map).clone();
+        learn(&mut learned);
+        if learned.len() > MAX_PIECES {
+            // What is forgotten can be heard again.
+            learned = Map::from(&self.cluster.partition);
+        }
+        let is_news = learned != **map;
+        if is_news {
+            *map = Arc::new(learned);
+        }
+        is_news
+    }
+
+    /// Learns from a refusal where keys are.
+    pub(super) fn heard(&self, refusal: &Refusal) {
+        if let Refusal::NotHere { moved, .. } = refusal {
+            self.learn(|map| map.learn(moved));
+        }
     }
 
     /// A link to each server; they connect by themselves.

@@ -40,7 +40,7 @@ mod socket;
 mod state;
 mod unknown;
 
-pub use asynchronous::{AsyncClient, AsyncSnapshot, AsyncTransaction};
+pub use asynchronous::{AsyncClient, AsyncSnapshot, AsyncTransaction, RangeMoved};
 pub use blocking::{Client, Snapshot, Transaction};
 pub use error::{Error, Result};
 pub use options::ClientOptions;

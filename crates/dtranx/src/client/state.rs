@@ -10,7 +10,7 @@ use bytes::Bytes;
 use super::cache::Cache;
 use super::{Committed, Error, Result};
 use crate::core::{
-    Again, Current, Item, Key, LimitError, Partition, Read, Refusal, ScanRead, ServerId, Transaction, TranxId, Value,
+    Again, Current, Item, Key, LimitError, Map, Moving, Read, Refusal, ScanRead, ServerId, Transaction, TranxId, Value,
     Write,
 };
 use crate::wire::Ask;
@@ -37,6 +37,8 @@ pub(super) struct TransactionState {
     pub(super) writes: BTreeMap<Key, Option<Value>>,
     current: CurrentItems,
     pub(super) earlier: Option<Earlier>,
+    /// Range that the transaction moves.
+    pub(super) moving: Option<Moving>,
 }
 
 impl TransactionState {
@@ -55,7 +57,7 @@ impl TransactionState {
 
     /// The keys among these that must be fetched, by server, each once. Items that a refusal
     /// brought along, or that lie in the cache, count as read from now on.
-    pub(super) fn missing(&mut self, keys: &[Key], cache: &Cache, partition: &Partition) -> Vec<(ServerId, Vec<Key>)> {
+    pub(super) fn missing(&mut self, keys: &[Key], cache: &Cache, map: &Map) -> Vec<(ServerId, Vec<Key>)> {
         let mut missing: Vec<(ServerId, &Key)> = Vec::with_capacity(keys.len());
         for key in keys {
             if self.knows(key) {
@@ -63,7 +65,7 @@ impl TransactionState {
             }
             match self.current.remove(key).or_else(|| cache.get(key)) {
                 Some(item) => drop(self.reads.insert(key.clone(), item)),
-                None => missing.push((partition.server_of(key), key)),
+                None => missing.push((map.server_of(key), key)),
             }
         }
         missing.sort_unstable();
@@ -122,20 +124,24 @@ impl TransactionState {
             reads: self.reads.iter().map(read).collect(),
             scans: self.scans.clone(),
             writes: self.writes.iter().map(write).collect(),
+            moving: self.moving.clone().map(Box::new),
         }
     }
 
     /// The server that holds most of what is written, then of what is read: one that holds
     /// everything needs one phase.
-    pub(super) fn coordinator(&self, partition: &Partition) -> ServerId {
+    pub(super) fn coordinator(&self, map: &Map) -> ServerId {
+        if let Some(moving) = &self.moving {
+            return moving.from;
+        }
         let mut weights: BTreeMap<ServerId, (usize, usize)> = BTreeMap::new();
         for key in self.writes.keys() {
-            weights.entry(partition.server_of(key)).or_default().0 += 1;
+            weights.entry(map.server_of(key)).or_default().0 += 1;
         }
         for key in self.reads.keys() {
-            weights.entry(partition.server_of(key)).or_default().1 += 1;
+            weights.entry(map.server_of(key)).or_default().1 += 1;
         }
-        for server in self.scans.iter().flat_map(|scan| partition.servers_of(&scan.range)) {
+        for (_, server) in self.scans.iter().flat_map(|scan| map.pieces(&scan.range)) {
             weights.entry(server).or_default().1 += 1;
         }
         weights.into_iter().max_by_key(|(_, weight)| *weight).map_or(ServerId(0), |(server, _)| server)

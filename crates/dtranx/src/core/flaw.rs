@@ -7,6 +7,16 @@
 pub(crate) enum Flaw {
     /// A restarted participant takes only the exclusive locks of what it is in doubt about.
     ReadLocksNotRestored,
+    /// A participant accepts keys whose range it has given to another server.
+    KeysElsewhereAccepted,
+    /// A range is given away while other transactions hold locks in it.
+    FenceNotLocked,
+    /// A restarted participant in doubt about a move lets others lock the range that it gives.
+    FenceNotRestored,
+    /// Two moves may change a server's map at the same time.
+    MapNotLocked,
+    /// A participant goes by the map that it was started with.
+    MapNotChanged,
     /// A participant votes before its `Ready` record is durable.
     VoteBeforeDurable,
     /// A client gets its answer, and participants the decision, before the `Commit` record is

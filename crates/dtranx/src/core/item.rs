@@ -20,6 +20,9 @@ pub const MAX_TRANSACTION_ITEMS: usize = 1_000;
 /// The most bytes of keys and values in one transaction.
 pub const MAX_TRANSACTION_BYTES: usize = 8 << 20;
 
+/// The key under which a server keeps its map of keys to servers, which no client may use.
+const MAP_KEY: &[u8] = b"\xff\xffdtranx.map";
+
 /// A key: any bytes, ordered by them, at most [`MAX_KEY_BYTES`].
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "Bytes", into = "Bytes")]
@@ -92,6 +95,24 @@ pub enum LimitError {
         /// Key that another server holds.
         key: Key,
     },
+    /// A key that the servers use themselves.
+    #[error("the key {key:?} is reserved for the servers' maps")]
+    Reserved {
+        /// Key that is reserved.
+        key: Key,
+    },
+    /// A move of a range that is none.
+    #[error("not a move: {why}")]
+    Move {
+        /// Reason why it is none.
+        why: String,
+    },
+    /// A map with too many ranges, or too many bytes of keys.
+    #[error("the map would have {ranges} ranges; the limits are 4096 ranges and 1 MiB")]
+    Map {
+        /// Number of the map's ranges.
+        ranges: usize,
+    },
 }
 
 impl Key {
@@ -107,6 +128,11 @@ impl Key {
     /// The smallest key: no bytes.
     pub const fn smallest() -> Self {
         Self(Bytes::new())
+    }
+
+    /// The key under which a server keeps its map of keys to servers.
+    pub const fn of_map() -> Self {
+        Self(Bytes::from_static(MAP_KEY))
     }
 
     /// The key as bytes, in the order by which keys compare.

@@ -9,6 +9,7 @@ use super::{
     event::Command,
     id::{Epoch, LogTicket, RequestId, ServerId, TranxId},
     machine::{Event, Outbox},
+    map::Maps,
     marks::Marks,
     message::Message,
     record::Record,
@@ -60,6 +61,8 @@ pub(crate) struct Context<'a> {
     pub(crate) config: &'a NodeConfig,
     pub(crate) journal: &'a mut Journal,
     pub(crate) epochs: &'a mut Epochs,
+    /// Where keys are, as this server knows.
+    pub(crate) maps: &'a mut Maps,
     pub(crate) local: &'a mut VecDeque<Local>,
     pub(crate) out: &'a mut Outbox,
 }

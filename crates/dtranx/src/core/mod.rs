@@ -43,6 +43,7 @@ pub mod item;
 mod journal;
 pub(crate) mod lock;
 pub(crate) mod machine;
+pub mod map;
 mod marks;
 pub mod message;
 pub mod node;
@@ -68,6 +69,7 @@ pub use id::{
     WorkId,
 };
 pub use item::{Current, Item, Key, LimitError, Value};
+pub use map::Map;
 pub use message::{Message, Outcome, Settlement, SnapshotMessage, Vote};
 pub use node::{Node, NodeStatus};
 pub use partition::Partition;
@@ -75,10 +77,10 @@ pub use past_requests::Fate;
 pub use range::KeyRange;
 pub use record::{GcRecord, Record, SegmentSummary};
 pub use recovery::Recovery;
-pub use refusal::{Advice, Refusal};
+pub use refusal::{Advice, Moved, Refusal};
 pub use resolve::{Decision, Doubt, Known, Undecided};
 pub use standing::{Again, Standing};
-pub use transaction::{Read, ScanRead, Transaction, Write};
+pub use transaction::{Moving, Read, ScanRead, Transaction, Write};
 
 #[cfg(test)]
 mod tests;

@@ -1,12 +1,10 @@
-//! The map of keys to servers. It does not change while the cluster runs.
-
-use std::collections::BTreeMap;
+//! The map of keys to servers as it is configured. What has moved since is in [`super::map`].
 
 use serde::{Deserialize, Serialize};
 
-use super::{id::ServerId, item::Key, range::KeyRange, transaction::Transaction};
+use super::{id::ServerId, item::Key, range::KeyRange};
 
-/// The static map from keys to servers.
+/// The configured map from keys to servers.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Partition {
     /// By the key's hash ([`hash`]): keys are spread evenly, and a scan goes to every server. The
@@ -70,35 +68,6 @@ impl Partition {
         servers.dedup();
         servers
     }
-
-    /// Returns true if everything that `transaction` reads and writes concerns one server. An empty
-    /// transaction concerns none.
-    pub(crate) fn is_on_one_server(&self, transaction: &Transaction) -> bool {
-        let reads = transaction.reads.iter().map(|read| self.server_of(&read.key));
-        let writes = transaction.writes.iter().map(|write| self.server_of(&write.key));
-        let scans = transaction.scans.iter().flat_map(|scan| self.servers_of(&scan.range));
-        let mut servers = reads.chain(writes).chain(scans);
-        servers.next().is_some_and(|first| servers.all(|server| server == first))
-    }
-
-    /// The part of `transaction` that concerns each server.
-    pub fn split(&self, transaction: Transaction) -> BTreeMap<ServerId, Transaction> {
-        let mut parts: BTreeMap<ServerId, Transaction> = BTreeMap::new();
-        for read in transaction.reads {
-            parts.entry(self.server_of(&read.key)).or_default().reads.push(read);
-        }
-        for write in transaction.writes {
-            parts.entry(self.server_of(&write.key)).or_default().writes.push(write);
-        }
-        for scan in transaction.scans {
-            for server in self.servers_of(&scan.range) {
-                let mut part = scan.clone();
-                part.found.retain(|(key, _)| self.server_of(key) == server);
-                parts.entry(server).or_default().scans.push(part);
-            }
-        }
-        parts
-    }
 }
 
 /// The hash of a key, part of the cluster's format: FNV-1a with 64 bits, its halves folded
@@ -114,7 +83,6 @@ pub fn hash(bytes: &[u8]) -> u64 {
 #[allow(clippy::unwrap_used, reason = "a test may panic")]
 mod tests {
     use super::*;
-    use crate::core::{ScanRead, TranxId};
 
     fn key(bytes: &'static str) -> Key {
         Key::new(bytes).unwrap()
@@ -145,16 +113,6 @@ mod tests {
         assert!(!Partition::Hash(vec![]).is_complete());
         assert!(!Partition::Ranges(vec![(key("a"), ServerId(1))]).is_complete());
         assert!(!Partition::Ranges(vec![(key(""), ServerId(1)), (key(""), ServerId(2))]).is_complete());
-    }
-
-    #[test]
-    fn split_gives_each_server_its_found_keys() {
-        let version = TranxId { server: ServerId(1), number: 1 };
-        let found = vec![(key("a"), version), (key("k"), version)];
-        let whole = Transaction { scans: vec![ScanRead { range: KeyRange::all(), found }], ..Default::default() };
-        let parts = ranges().split(whole);
-        assert_eq!(parts[&ServerId(1)].scans[0].found, [(key("a"), version)]);
-        assert_eq!(parts[&ServerId(2)].scans[0].found, [(key("k"), version)]);
     }
 
     #[test]

@@ -76,6 +76,21 @@ impl KeyRange {
         }
     }
 
+    /// The smallest key behind the range, if there is one.
+    pub(crate) fn behind(&self) -> Option<Key> {
+        match &self.end {
+            None => None,
+            Some(KeyBound::Before(end)) => Some(end.clone()),
+            Some(KeyBound::Through(last)) => last.successor(),
+        }
+    }
+
+    /// Returns true if a key may be in both ranges.
+    pub(crate) fn meets(&self, other: &Self) -> bool {
+        let begins_in = |a: &Self, b: &Self| !a.is_empty() && b.contains(&a.start);
+        begins_in(self, other) && !other.is_empty() || begins_in(other, self) && !self.is_empty()
+    }
+
     /// Bounds of the range, for an ordered map; `None` if it is empty (an ordered map may panic on
     /// those).
     pub fn bounds(&self) -> Option<(Bound<&Key>, Bound<&Key>)> {
@@ -113,6 +128,15 @@ mod tests {
         assert!(!range.contains(&key(b"b")) && !range.contains(&key(b"a\xfe")));
         assert_eq!(KeyRange::prefix(key(b"\xff\xff")).end, None);
         assert_eq!(KeyRange::prefix(key(b"")), KeyRange::all());
+    }
+
+    #[test]
+    fn meets_is_true_of_ranges_with_a_key_in_common() {
+        let range = |start, end| KeyRange::until(key(start), key(end));
+        assert!(range(b"a", b"c").meets(&range(b"b", b"d")) && range(b"b", b"d").meets(&range(b"a", b"c")));
+        assert!(range(b"a", b"z").meets(&range(b"b", b"c")) && range(b"a", b"b").meets(&KeyRange::all()));
+        assert!(!range(b"a", b"b").meets(&range(b"b", b"c")) && !range(b"b", b"c").meets(&range(b"a", b"b")));
+        assert!(!range(b"b", b"b").meets(&KeyRange::all()) && !KeyRange::all().meets(&range(b"b", b"b")));
     }
 
     #[test]

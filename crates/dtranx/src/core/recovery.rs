@@ -30,10 +30,11 @@ use crate::core::{
     flaw::Flaw,
     gc::Gc,
     id::{Epoch, SegmentId, ServerId, TranxId},
-    item::Key,
+    item::{Item, Key},
     journal::{Context, Journal},
     lock::LockService,
     machine::Outbox,
+    map::{Map, Maps},
     message::Outcome,
     node::Node,
     participant::Participant,
@@ -63,6 +64,7 @@ pub struct Recovery {
     commits: BTreeMap<u64, (Vec<ServerId>, Epoch)>,
     outcomes: BTreeMap<TranxId, Outcome>,
     past: PastRequests,
+    map: Map,
 }
 
 #[derive(Debug)]
@@ -90,8 +92,19 @@ impl Recovery {
             ready: BTreeMap::new(),
             commits: BTreeMap::new(),
             outcomes: BTreeMap::new(),
+            map: Map::from(&config.partition),
             config,
         }
+    }
+
+    /// Takes the item under [`Key::of_map`], as it is when all that this has returned is applied.
+    /// Without a call, the map is as configured.
+    ///
+    /// # Errors
+    /// The item holds no map.
+    pub fn stored_map(&mut self, item: Option<&Item>) -> Result<(), String> {
+        self.map = Map::stored(item, &self.config.partition)?;
+        Ok(())
     }
 
     /// Notes a segment of the log, even if it has no records.
@@ -248,11 +261,19 @@ impl Recovery {
         }
         let (mut journal, mut local, mut out) = (Journal::default(), Default::default(), Outbox::default());
         let config = &self.config;
-        let mut ctx =
-            Context { now_ms, config, journal: &mut journal, epochs: &mut epochs, local: &mut local, out: &mut out };
+        let mut maps = Maps::new(self.map);
+        let mut ctx = Context {
+            now_ms,
+            config,
+            journal: &mut journal,
+            epochs: &mut epochs,
+            maps: &mut maps,
+            local: &mut local,
+            out: &mut out,
+        };
         coordinator.reserve(&mut ctx);
         commands.extend(out.commands);
-        let tranx = TranxService { coordinator, participant, journal, epochs };
+        let tranx = TranxService { coordinator, participant, journal, epochs, maps };
         Node { config: self.config, tranx, locks, acks, recovery, gc, mail: BTreeMap::new() }
     }
 
@@ -272,7 +293,10 @@ impl Recovery {
                 continue;
             }
             let exclusive = exclusive(&ready.writes);
-            let mut wanted = Locks { shared: ready.shared, ranges: ready.ranges, exclusive };
+            // A move has scanned its range on both servers, and nothing else.
+            let is_move = exclusive.contains(&Key::of_map()) && !self.config.has(Flaw::FenceNotRestored);
+            let fence = ready.ranges.first().filter(|_| is_move).cloned();
+            let mut wanted = Locks { shared: ready.shared, ranges: ready.ranges, exclusive, fence };
             if self.config.has(Flaw::ReadLocksNotRestored) {
                 wanted.shared.clear();
                 wanted.ranges.clear();

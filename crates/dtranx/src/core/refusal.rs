@@ -7,7 +7,19 @@ use thiserror::Error;
 use super::{
     id::{ServerId, TranxId},
     item::{Current, Key, LimitError},
+    range::KeyRange,
 };
+
+/// Where a range is, as a server that does not hold it knows.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Moved {
+    /// Range that another server holds.
+    pub range: KeyRange,
+    /// Server that holds it, unless it has moved on since.
+    pub to: ServerId,
+    /// Number of moves that have brought it there.
+    pub moves: u64,
+}
 
 /// Reason why a transaction is not committed. It is known not to be: nothing of it is or will be
 /// visible.
@@ -49,14 +61,15 @@ pub enum Refusal {
         /// The name of the limit.
         limit: String,
     },
-    /// A participant does not hold a key that the coordinator expects there: their descriptions of
-    /// the cluster differ.
-    #[error("server {server} does not hold the key {key:?}: the servers do not agree about the cluster")]
+    /// A server does not hold a key that is expected there: the key's range has moved.
+    #[error("server {server} does not hold the key {key:?}: server {} does", moved.to)]
     NotHere {
-        /// Participant that does not hold the key.
+        /// Server that does not hold the key.
         server: ServerId,
-        /// Key that the participant does not hold.
+        /// Key that the server does not hold.
         key: Key,
+        /// Where the range around the key is.
+        moved: Box<Moved>,
     },
     /// The transaction exceeds a limit: it can never be committed.
     #[error("{0}")]
@@ -91,6 +104,20 @@ pub enum Refusal {
         /// Server that was restarted, or whose group has another leader.
         server: ServerId,
     },
+    /// A server that is to take a range holds some of it.
+    #[error("server {server} holds some of the range already, from the key {key:?} on")]
+    Here {
+        /// Server that was to take the range.
+        server: ServerId,
+        /// First key of the range that the server holds.
+        key: Key,
+    },
+    /// The range of a key that it reads or writes is moving to another server.
+    #[error("the range of the key {key:?} is moving to another server")]
+    IsMoving {
+        /// A key of the range.
+        key: Key,
+    },
 }
 
 /// Action of a client whose transaction is refused (section 3.2 of the paper).
@@ -109,15 +136,18 @@ impl Refusal {
     /// Action that the client should take.
     pub const fn advice(&self) -> Advice {
         match self {
-            Self::ReadLocked { .. } | Self::Stale { .. } | Self::SnapshotTooOld { .. } => Advice::Restart,
+            Self::ReadLocked { .. } | Self::Stale { .. } | Self::SnapshotTooOld { .. } | Self::NotHere { .. } => {
+                Advice::Restart
+            }
             Self::WriteLocked { .. }
+            | Self::IsMoving { .. }
             | Self::LockWaitExpired
             | Self::NoVote { .. }
             | Self::Overloaded { .. }
             | Self::SnapshotInDoubt { .. }
             | Self::SnapshotDisturbed { .. }
             | Self::Restarted { .. } => Advice::RetryLater,
-            Self::NotHere { .. } | Self::Invalid(_) => Advice::GiveUp,
+            Self::Here { .. } | Self::Invalid(_) => Advice::GiveUp,
         }
     }
 }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 pub use super::item::{LimitError, MAX_TRANSACTION_BYTES, MAX_TRANSACTION_ITEMS};
 use super::{
-    id::TranxId,
+    id::{ServerId, TranxId},
     item::{Key, Value},
     range::KeyRange,
 };
@@ -40,6 +40,19 @@ pub struct Write {
     pub value: Option<Value>,
 }
 
+/// A range that moves from one server to another ([`Transaction::moving`]).
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Moving {
+    /// Range that moves.
+    pub range: KeyRange,
+    /// Server that holds the range before.
+    pub from: ServerId,
+    /// Server that holds the range afterwards.
+    pub to: ServerId,
+    /// Number of moves that any part of the range has then had: more than before.
+    pub moves: u64,
+}
+
 /// A transaction at commit time, or the part of one that concerns one server.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Transaction {
@@ -49,6 +62,9 @@ pub struct Transaction {
     pub scans: Vec<ScanRead>,
     /// Keys that are written, each once.
     pub writes: Vec<Write>,
+    /// The transaction moves a range, and does nothing else: its scan is of the whole range, and it
+    /// writes what the scan has found.
+    pub moving: Option<Box<Moving>>,
 }
 
 impl Transaction {
@@ -57,9 +73,9 @@ impl Transaction {
         self.reads.is_empty() && self.scans.is_empty() && self.writes.is_empty()
     }
 
-    /// Returns true if the transaction only reads.
+    /// Returns true if the transaction only reads. A move changes the maps of two servers.
     pub fn is_read_only(&self) -> bool {
-        self.writes.is_empty()
+        self.writes.is_empty() && self.moving.is_none()
     }
 
     /// Returns true if it read that something is *not* there: an absent key, or a range. Absence
@@ -93,9 +109,31 @@ impl Transaction {
         if bytes > MAX_TRANSACTION_BYTES {
             return Err(LimitError::TooManyBytes { bytes });
         }
+        let keys = self.reads.iter().map(|read| &read.key).chain(self.writes.iter().map(|write| &write.key));
+        if let Some(key) = keys.into_iter().find(|key| **key == Key::of_map()) {
+            return Err(LimitError::Reserved { key: key.clone() });
+        }
         all_different(self.reads.iter().map(|read| &read.key), "reads")?;
         all_different(self.writes.iter().map(|write| &write.key), "writes")?;
-        self.scans.iter().try_for_each(ScanRead::validate)
+        self.scans.iter().try_for_each(ScanRead::validate)?;
+        self.moving.as_ref().map_or(Ok(()), |moving| self.validate_move(moving))
+    }
+
+    fn validate_move(&self, Moving { range, from, to, .. }: &Moving) -> Result<(), LimitError> {
+        let no_move = |why: &str| Err(LimitError::Move { why: why.to_owned() });
+        let [scan] = self.scans.as_slice() else { return no_move("it has not one scan") };
+        let found = scan.found.iter().map(|(key, _)| key);
+        if from == to {
+            no_move("the server that gives the range takes it")
+        } else if scan.range != *range || range.is_empty() || !self.reads.is_empty() {
+            no_move("it reads something else than the range")
+        } else if !found.eq(self.writes.iter().map(|write| &write.key))
+            || self.writes.iter().any(|write| write.value.is_none())
+        {
+            no_move("it does not write what its scan found")
+        } else {
+            Ok(())
+        }
     }
 }
 

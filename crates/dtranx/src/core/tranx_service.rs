@@ -11,6 +11,7 @@ use super::{
     id::{RequestId, ServerId, WorkId},
     journal::{Context, Journal, Local, Wait},
     machine::{Event, GcEvent, LockEvent, TranxEvent, Turn},
+    map::Maps,
     marks::Look,
     message::Message,
     participant::Participant,
@@ -25,6 +26,7 @@ pub(crate) struct TranxService {
     pub(crate) participant: Participant,
     pub(crate) journal: Journal,
     pub(crate) epochs: Epochs,
+    pub(crate) maps: Maps,
 }
 
 impl TranxService {
@@ -87,10 +89,10 @@ impl TranxService {
         turn: &mut Turn<'_>,
         handle: impl FnOnce(&mut Coordinator, &mut Participant, &mut Context<'_>),
     ) {
-        let Self { coordinator, participant, journal, epochs } = self;
+        let Self { coordinator, participant, journal, epochs, maps } = self;
         let (now_ms, config) = (turn.now_ms, turn.config);
         let mut local = VecDeque::new();
-        let mut ctx = Context { now_ms, config, journal, epochs, local: &mut local, out: turn.out };
+        let mut ctx = Context { now_ms, config, journal, epochs, maps, local: &mut local, out: turn.out };
         handle(coordinator, participant, &mut ctx);
         loop {
             snapshot::settle(&mut ctx);

@@ -18,6 +18,9 @@ pub(crate) struct Locks {
     pub(crate) ranges: Vec<KeyRange>,
     /// Keys that it writes.
     pub(crate) exclusive: Vec<Key>,
+    /// Range that it gives to another server: no other transaction may hold or ask for anything
+    /// in it.
+    pub(crate) fence: Option<KeyRange>,
 }
 
 /// Options of a part's lock request.
@@ -47,7 +50,14 @@ impl Locks {
         let written: BTreeSet<&Key> = exclusive.iter().collect();
         let shared = part.reads.iter().map(|read| &read.key).filter(|key| !written.contains(key)).cloned().collect();
         let ranges = part.scans.iter().map(|scan| scan.range.clone()).collect();
-        Self { shared, ranges, exclusive }
+        Self { shared, ranges, exclusive, fence: None }
+    }
+
+    /// A key of these locks, or the start of one of their ranges, that is in `range` or meets it.
+    pub(crate) fn within(&self, range: &KeyRange) -> Option<Key> {
+        let meeting = self.ranges.iter().chain(&self.fence).find(|mine| mine.meets(range)).map(|mine| &mine.start);
+        let mut keys = self.shared.iter().chain(&self.exclusive);
+        keys.find(|key| range.contains(key)).or(meeting).cloned()
     }
 }
 

@@ -1,7 +1,10 @@
 //! Plans of the model: the cluster, its clients' transactions and snapshots, and the budgets of
 //! faults.
 
-use crate::core::{Epoch, Key, NodeConfig, Partition, Read, ServerId, Transaction, TranxId, Value, Write, flaw::Flaw};
+use crate::core::{
+    Epoch, Key, KeyRange, Moving, NodeConfig, Partition, Read, ScanRead, ServerId, Transaction, TranxId, Value, Write,
+    flaw::Flaw,
+};
 
 /// Transaction of a client. Other transactions are given by their index in the plan.
 #[derive(Clone, Debug)]
@@ -26,6 +29,17 @@ pub(crate) struct Tx {
     pub(crate) waited_ms: u32,
     /// Whether the client wants its locks kept for another attempt.
     pub(crate) keeps: bool,
+    /// Range that the transaction moves. Its reads are the keys that may be there.
+    pub(crate) moving: Option<Moving>,
+}
+
+/// Server that a client asks for a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Asks {
+    /// The one that holds it by the maps that the servers have stored.
+    Holder,
+    /// The one that has held it first, which says what it has, although its range has moved.
+    First,
 }
 
 /// Snapshot that a client requests, and the keys that it then reads.
@@ -57,6 +71,8 @@ pub(crate) struct Plan {
     /// or nothing else is under way. Otherwise they are answered at once, so that they disturb
     /// snapshots.
     pub(crate) holds: bool,
+    /// Servers that clients ask for keys, outside of snapshots.
+    pub(crate) asks: Asks,
     /// Budget of crashes, for all servers together.
     pub(crate) crashes: u8,
     /// The only server that may crash, if one is named.
@@ -105,6 +121,13 @@ pub(crate) fn tx(coordinator: u16, reads: &[&str], puts: &[&str]) -> Tx {
     }
 }
 
+/// Move of the range from the first to the last of `keys`, of which others may be there.
+pub(crate) fn moving(coordinator: u16, from: u16, to: u16, keys: &[&str]) -> Tx {
+    let range = KeyRange::through(key(keys[0]), key(keys[keys.len() - 1]));
+    let moving = Moving { range, from: ServerId(from), to: ServerId(to), moves: 1 };
+    Tx { moving: Some(moving), ..tx(coordinator, keys, &[]) }
+}
+
 impl Tx {
     fn of(coordinator: ServerId) -> Self {
         Self {
@@ -119,6 +142,7 @@ impl Tx {
             names: None,
             waited_ms: 0,
             keeps: false,
+            moving: None,
         }
     }
 
@@ -127,12 +151,33 @@ impl Tx {
     pub(super) fn transaction(&self, at: usize, seen: &[Option<TranxId>]) -> Transaction {
         let read = |(key, version): (&Key, &Option<TranxId>)| Read { key: key.clone(), version: *version };
         let value = Value::new(vec![at as u8]).unwrap();
+        if let Some(moving) = self.moving.clone() {
+            let found = self.found(seen);
+            let writes = found.iter().map(|(key, _)| Write { key: key.clone(), value: Some(value.clone()) }).collect();
+            let scans = vec![ScanRead { range: moving.range.clone(), found }];
+            return Transaction { scans, writes, moving: Some(Box::new(moving)), ..Transaction::default() };
+        }
         let put = self.puts.iter().map(|key| Write { key: key.clone(), value: Some(value.clone()) });
         let delete = self.deletes.iter().map(|key| Write { key: key.clone(), value: None });
         Transaction {
             reads: self.reads.iter().zip(seen).map(read).collect(),
             scans: vec![],
             writes: put.chain(delete).collect(),
+            moving: None,
+        }
+    }
+
+    /// The keys of its reads that were there, with their versions.
+    fn found(&self, seen: &[Option<TranxId>]) -> Vec<(Key, TranxId)> {
+        self.reads.iter().zip(seen).filter_map(|(key, version)| Some((key.clone(), (*version)?))).collect()
+    }
+
+    /// The keys that it puts; of a move, all that it has found.
+    pub(super) fn put_keys(&self, seen: &[Option<TranxId>]) -> Vec<Key> {
+        if self.moving.is_some() {
+            self.found(seen).into_iter().map(|(key, _)| key).collect()
+        } else {
+            self.puts.clone()
         }
     }
 }
@@ -152,6 +197,7 @@ impl Plan {
             snaps_before: 0,
             snaps: vec![],
             holds: false,
+            asks: Asks::Holder,
             crashes: 0,
             crash_only: None,
             ruins: None,

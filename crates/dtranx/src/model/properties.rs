@@ -44,7 +44,7 @@ impl Explored for Plan {
         if let Err(violation) = come_to_rest(self, &mut state) {
             return Some(violation);
         }
-        leftovers(&state).or_else(|| not_serializable(self, &state))
+        leftovers(&state).or_else(|| elsewhere(self, &state)).or_else(|| not_serializable(self, &state))
     }
 
     fn with_flaw(self, flaw: Flaw) -> Self {
@@ -105,6 +105,23 @@ fn leftovers(state: &State) -> Option<String> {
     })
 }
 
+/// Describes a key that is stored where it is not held, or that not exactly one server holds.
+fn elsewhere(plan: &Plan, state: &State) -> Option<String> {
+    let maps: Vec<_> = state.servers.iter().map(|server| (server, server.map(plan))).collect();
+    let keys = plan.txs.iter().flat_map(|tx| tx.reads.iter().chain(&tx.puts));
+    for key in keys {
+        let holders = maps.iter().filter(|(server, map)| map.server_of(key) == server.id).count();
+        if holders != 1 {
+            return Some(format!("{holders} servers hold the key {key:?}"));
+        }
+    }
+    maps.iter().filter(|(server, _)| !server.is_ruined).find_map(|(server, map)| {
+        let mut stored = server.items.keys().filter(|key| **key != Key::of_map());
+        let key = stored.find(|key| map.server_of(key) != server.id)?;
+        Some(format!("server {} stores the key {key:?}, which it does not hold", server.id))
+    })
+}
+
 /// Describes the history if it is not strictly serializable. It is if some order of the committed
 /// transactions and snapshots explains every read and the stored items, and puts no transaction
 /// before one that was answered before it began.
@@ -131,6 +148,7 @@ fn not_serializable(plan: &Plan, state: &State) -> Option<String> {
         .iter()
         .filter(|server| !server.is_ruined)
         .flat_map(|server| &server.items)
+        .filter(|(key, _)| **key != Key::of_map())
         .map(|(key, item)| (key.clone(), item.version.into()))
         .collect();
     let is_lost = |key: &Key| {
@@ -170,7 +188,7 @@ pub(super) fn is_explained(
                 return false;
             }
             let Some(tx) = plan.txs.get(*at) else { continue };
-            items.extend(tx.puts.iter().map(|key| (key.clone(), committed[at])));
+            items.extend(tx.put_keys(seen).into_iter().map(|key| (key, committed[at])));
             items.retain(|key, _| !tx.deletes.contains(key));
         }
         items.retain(|key, _| is_kept(key));

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, VecDeque};
 
 use super::plan::Plan;
 use crate::core::{
-    CheckAnswer, Command, Current, Epoch, GcRecord, Input, Item, Key, LogTicket, Node, Record, Recovery, SegmentId,
-    SegmentSummary, ServerId, TranxId, Write, node::Link,
+    CheckAnswer, Command, Current, Epoch, GcRecord, Input, Item, Key, KeyRange, LogTicket, Map, Node, Record, Recovery,
+    SegmentId, SegmentSummary, ServerId, TranxId, Write, node::Link,
 };
 
 /// A server with its log and its storage.
@@ -74,7 +74,8 @@ impl Server {
     /// Starts the node from the disk's contents. Its commands for others are added to `out`, the
     /// transactions that it applies to `applied`.
     pub(crate) fn start(&mut self, plan: &Plan, out: &mut Vec<Command>, applied: &mut Vec<(TranxId, Vec<Write>)>) {
-        let recovery = self.replay(plan, self.log.len(), applied);
+        let mut recovery = self.replay(plan, self.log.len(), applied);
+        recovery.stored_map(self.items.get(&Key::of_map())).unwrap();
         self.tickets_from = self.log.len();
         self.sealed = self.log.len();
         let mut commands = Vec::new();
@@ -111,14 +112,13 @@ impl Server {
     }
 
     /// Crashes. The first `kept` records that were not durable survive, and so do the writes that
-    /// the storage had not persisted if `persists` is true.
+    /// the storage had not persisted if `persists` is true: until the next crash, at which they may
+    /// be lost.
     pub(crate) fn crash(&mut self, kept: usize, persists: bool) {
         self.stop();
         self.log.truncate(self.durable + kept);
         self.durable = self.log.len();
-        if persists {
-            self.persisted = self.items.clone();
-        } else {
+        if !persists {
             self.items = self.persisted.clone();
         }
     }
@@ -265,16 +265,26 @@ impl Server {
         Some(replaced.map_or_else(|| self.items.get(key).map(|item| item.version), |(_, version)| *version))
     }
 
+    fn scan(&self, range: &KeyRange) -> Vec<(Key, TranxId)> {
+        let within = self.items.iter().filter(|(key, _)| range.contains(key) && **key != Key::of_map());
+        within.map(|(key, item)| (key.clone(), item.version)).collect()
+    }
+
+    /// The map that the server has stored: the ranges that it holds are those of this map.
+    pub(crate) fn map(&self, plan: &Plan) -> Map {
+        Map::stored(self.items.get(&Key::of_map()), &plan.partition()).unwrap()
+    }
+
     fn store(&mut self, command: Command, applied: &mut Vec<(TranxId, Vec<Write>)>) -> Option<Input> {
         match command {
             Command::Check { work, reads, scans } => {
-                assert_eq!(scans, [], "the model has no scans");
                 let stale = |read: &crate::core::Read| {
                     let item = self.items.get(&read.key).cloned();
                     let is_stale = item.as_ref().map(|item| item.version) != read.version;
                     is_stale.then(|| Current { key: read.key.clone(), item })
                 };
-                let answer = CheckAnswer { stale: reads.iter().filter_map(stale).collect(), stale_scans: false };
+                let stale_scans = scans.iter().any(|scan| self.scan(&scan.range) != scan.found);
+                let answer = CheckAnswer { stale: reads.iter().filter_map(stale).collect(), stale_scans };
                 Some(Input::Checked { work, answer })
             }
             Command::Apply { tranx, epoch, writes } => {

@@ -7,10 +7,10 @@ use std::{
 
 use super::{
     operator,
-    plan::{Plan, Snap, Tx},
+    plan::{Asks, Plan, Snap, Tx},
     server::Server,
 };
-use crate::core::{ClientId, CommitAnswer, Decision, Epoch, Message, ServerId, TranxId, node::Link};
+use crate::core::{ClientId, CommitAnswer, Decision, Epoch, Key, Map, Message, ServerId, TranxId, node::Link};
 
 /// State of the cluster, its network and its clients, with what is left of the budgets.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -23,6 +23,8 @@ pub(crate) struct State {
     /// Transactions that a server has applied, even if a crash undid it, with the index of each in
     /// the plan.
     pub(crate) applied: BTreeMap<TranxId, usize>,
+    /// The map that each move has left on a server, by the move and the server's index.
+    pub(crate) maps: BTreeMap<(TranxId, usize), Map>,
     /// Transactions that an operator has decided.
     pub(crate) decided: BTreeMap<TranxId, Decision>,
     pub(crate) crashes: u8,
@@ -122,6 +124,7 @@ impl State {
             clients: vec![Client::default(); plan.txs.len()],
             readers: vec![Reader::default(); plan.snaps.len()],
             applied: BTreeMap::new(),
+            maps: BTreeMap::new(),
             decided: BTreeMap::new(),
             crashes: plan.crashes,
             losses: plan.losses,
@@ -198,7 +201,7 @@ impl State {
             let may_begin = snap.after.is_none_or(|before| self.clients[before].answer.is_some());
             if reader.asked_as.is_none() && may_begin && self.is_serving(snap.maker) {
                 Some(Action::AskSnapshot(at))
-            } else if reader.is_reading(snap) && self.is_up(plan.partition().server_of(&snap.keys[reader.seen.len()])) {
+            } else if reader.is_reading(snap) && self.may_read_at(plan, &snap.keys[reader.seen.len()]) {
                 Some(Action::ReadSnapshot(at))
             } else {
                 None
@@ -281,8 +284,45 @@ impl State {
         self.servers[index(id)].node.as_ref().is_some_and(|node| node.incarnation().is_some())
     }
 
+    /// Server that a client asks for the next of its keys.
     fn holder(&self, plan: &Plan, tx: &Tx, client: &Client) -> ServerId {
-        plan.partition().server_of(&tx.reads[client.seen.len()])
+        match &tx.moving {
+            Some(moving) => moving.from,
+            None => self.asked(plan, &tx.reads[client.seen.len()]),
+        }
+    }
+
+    pub(super) fn asked(&self, plan: &Plan, key: &Key) -> ServerId {
+        let mut server = plan.partition().server_of(key);
+        for _ in 0..if plan.asks == Asks::Holder { self.servers.len() } else { 0 } {
+            server = self.servers[index(server)].map(plan).server_of(key);
+        }
+        server
+    }
+
+    /// Returns true if a client that reads a snapshot can ask for the key. Where ranges move, it
+    /// may have to ask every server for its map.
+    fn may_read_at(&self, plan: &Plan, key: &Key) -> bool {
+        let moves = plan.txs.iter().any(|tx| tx.moving.is_some());
+        let all = || self.servers.iter().all(|server| server.node.is_some());
+        if moves { all() } else { self.is_up(plan.partition().server_of(key)) }
+    }
+
+    /// Servers that held the key at the end of an epoch, by the maps of then; `None` if one of them
+    /// does not keep that epoch any more.
+    pub(super) fn holders_at(&self, plan: &Plan, epoch: Epoch, key: &Key) -> Option<Vec<usize>> {
+        if self.maps.is_empty() {
+            return Some(vec![index(plan.partition().server_of(key))]);
+        }
+        let mut holders = Vec::new();
+        for (at, server) in self.servers.iter().enumerate() {
+            let map = match server.read_at(epoch, &Key::of_map())? {
+                Some(version) => self.maps[&(version, at)].clone(),
+                None => Map::from(&plan.partition()),
+            };
+            holders.extend((map.server_of(key) == server.id).then_some(at));
+        }
+        Some(holders)
     }
 }
 

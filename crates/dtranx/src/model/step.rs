@@ -8,7 +8,9 @@ use super::{
     server::Server,
     state::{Action, Client, Post, Reader, State, index},
 };
-use crate::core::{Again, ClientId, Command, CommitAnswer, Input, MessageId, Refusal, SnapshotAnswer, TranxId, Write};
+use crate::core::{
+    Again, ClientId, Command, CommitAnswer, Input, Key, Map, MessageId, Refusal, SnapshotAnswer, TranxId, Write,
+};
 
 impl State {
     /// Takes one step; a fault is taken from its budget.
@@ -126,7 +128,11 @@ impl State {
             }
         }
         for (tranx, writes) in applied {
-            let first_byte = writes.iter().find_map(|write| write.value.as_ref()).map(|value| value.as_bytes()[0]);
+            if let Some(map) = Map::written(&writes) {
+                self.maps.insert((tranx, at), map);
+            }
+            let own = writes.iter().filter(|write| write.key != Key::of_map());
+            let first_byte = own.into_iter().find_map(|write| write.value.as_ref()).map(|value| value.as_bytes()[0]);
             self.applied.extend(first_byte.map(|number| (tranx, usize::from(number))));
         }
     }
@@ -135,8 +141,15 @@ impl State {
         if self.clients[at].seen.is_empty() {
             self.clients[at].after = self.answered();
         }
-        let key = &plan.txs[at].reads[self.clients[at].seen.len()];
-        let server = &self.servers[index(plan.partition().server_of(key))];
+        let tx = &plan.txs[at];
+        if let Some(moving) = &tx.moving {
+            let items = &self.servers[index(moving.from)].items;
+            let seen = tx.reads.iter().map(|key| items.get(key).map(|item| item.version));
+            self.clients[at].seen = seen.collect();
+            return;
+        }
+        let key = &tx.reads[self.clients[at].seen.len()];
+        let server = &self.servers[index(self.asked(plan, key))];
         let version = server.items.get(key).map(|item| item.version);
         self.clients[at].seen.push(version);
     }
@@ -150,9 +163,16 @@ impl State {
     }
 
     fn read_snapshot(&mut self, plan: &Plan, at: usize) {
-        let reader = &mut self.readers[at];
+        let reader = &self.readers[at];
         let (Some(epoch), key) = (reader.snapshot, &plan.snaps[at].keys[reader.seen.len()]) else { return };
-        match self.servers[index(plan.partition().server_of(key))].read_at(epoch, key) {
+        let holder = self.holders_at(plan, epoch, key).map(|holders| holders.first().copied());
+        let version = match holder {
+            Some(Some(holder)) => self.servers[holder].read_at(epoch, key),
+            Some(None) => Some(None),
+            None => None,
+        };
+        let reader = &mut self.readers[at];
+        match version {
             Some(version) => reader.seen.push(version),
             None => reader.is_refused = true,
         }

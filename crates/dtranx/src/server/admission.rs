@@ -20,7 +20,7 @@
 //!   the coordinator has not decided, it may abort. The participant, in doubt, inquires.
 
 use super::stats::ServerStats;
-use crate::core::{Again, Epoch, Message, Partition, Refusal, Transaction, Vote};
+use crate::core::{Again, Epoch, Map, Message, Partition, Refusal, Transaction, Vote};
 
 /// Reason why a client's request to commit is not let in.
 pub(super) fn refuse_commit(
@@ -32,7 +32,9 @@ pub(super) fn refuse_commit(
     if is_repeated || !stats.is_log_full() && !stats.is_member_full() {
         None
     } else if transaction.is_read_only() {
-        let is_logged = transaction.reads_absence() && !partition.is_on_one_server(transaction);
+        // By the configured map: where ranges have moved, some reads of one server or of several
+        // are taken for the other kind.
+        let is_logged = transaction.reads_absence() && !Map::from(partition).is_on_one_server(transaction);
         if is_logged { refuse_read(stats) } else { None }
     } else {
         refuse_write(stats)

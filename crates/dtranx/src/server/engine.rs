@@ -12,6 +12,7 @@ use super::admission;
 use super::data;
 use super::error::ServerError;
 use super::event::{Append, Garbage, ReadFor, ToClient, ToServer};
+use super::holding::Holding;
 use super::identity::Identity;
 use super::member_event::{FromMembers, Held, Restart, ToMember};
 use super::reads::Reads;
@@ -117,6 +118,7 @@ pub(super) fn doors(
     network: &Arc<Signal>,
     stats: &Arc<ServerStats>,
     storage: &Arc<dyn Storage>,
+    holding: Holding,
     identity: Identity,
 ) -> (Port, Doors) {
     let counters = &stats.counters;
@@ -128,7 +130,7 @@ pub(super) fn doors(
     let (reads, from_reads) = queue("read", ENTRY_EVENTS, of_node.of("read"), counters);
     let (to_servers, for_servers) = queue("to servers", INTERNAL_EVENTS, network, counters);
     let (to_clients, for_clients) = queue("to clients", INTERNAL_EVENTS, network, counters);
-    let reads = Reads { storage: storage.clone(), queue: reads, stats: stats.clone() };
+    let reads = Reads { storage: storage.clone(), holding, queue: reads, stats: stats.clone() };
     let port = Port {
         stats: stats.clone(),
         entry,
@@ -173,13 +175,19 @@ pub(super) fn start(
     let epoch = recovered.node.tranx.epochs.now();
     let (workers, port_signal) = workers(config);
     let signals = Signals { workers: &workers };
-    let (made, Doors { entries, to_servers, to_clients }) = doors(signals, &port_signal, &stats, &storage, identity);
+    let (made, Doors { entries, to_servers, to_clients }) =
+        doors(signals, &port_signal, &stats, &storage, holding(config), identity);
     let mut stages = vec![port(made)?];
     let inner =
         Inner { config, stats: &stats, signals, history: history(config, &stats, epoch), to_servers, to_clients };
     stages.extend(inner.stages(recovered, storage, entries));
     let crew = crew(workers, stages, &stats.counters, stats.started)?;
     Ok(Engine { crew, stats, recovered_records })
+}
+
+/// What the server holds, for its reads.
+pub(super) fn holding(config: &ServerConfig) -> Holding {
+    Holding::new(config.server, &config.cluster.partition)
 }
 
 pub(super) fn stats(config: &ServerConfig, medium: &dyn Medium) -> Arc<ServerStats> {
@@ -275,7 +283,14 @@ impl Inner<'_> {
         let stats = || self.stats.clone();
         let to_clients = self.to_clients.outlet();
         vec![
-            Box::new(ReadStage::new(storage.clone(), self.history.clone(), stats(), entries.reads, to_clients)),
+            Box::new(ReadStage::new(
+                storage.clone(),
+                self.history.clone(),
+                holding(self.config),
+                stats(),
+                entries.reads,
+                to_clients,
+            )),
             Box::new(TransactionStage {
                 tranx,
                 storage: storage.clone(),

@@ -385,7 +385,8 @@ impl Begins<'_> {
         let queues = Queues::new(signals, of_node, &stats.counters);
         let (store, folders) = (identity.store, identity.folders().next());
         let target = Target { config: config.clone(), store, folders };
-        let (mut port, doors) = engine::doors(of_node, signals.of("network"), stats, self.storage, identity);
+        let holding = engine::holding(config);
+        let (mut port, doors) = engine::doors(of_node, signals.of("network"), stats, self.storage, holding, identity);
         let Inside { mut stages, port: members, ways, begun, history, restart, given } =
             self.inside(found, opened, queues, &doors, target);
         port.members = Some(members);

@@ -47,6 +47,7 @@ mod engine;
 mod error;
 mod event;
 mod findings;
+mod holding;
 mod identity;
 mod inspect;
 mod member;

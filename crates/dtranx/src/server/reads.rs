@@ -5,10 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::event::ReadFor;
+use super::holding::Holding;
 use super::stats::ServerStats;
 use crate::core::{ClientId, Item, Key, transaction::MAX_TRANSACTION_ITEMS};
 use crate::stage::Inlet;
-use crate::storage::Storage;
+use crate::storage::{Storage, StorageError};
 use crate::wire::{Ask, FRAME_LIMIT_BYTES, Reply};
 
 /// Limit of one answer, in bytes of keys and values: a frame has room for that and one item more.
@@ -17,6 +18,7 @@ pub(super) const ANSWER_LIMIT_BYTES: usize = FRAME_LIMIT_BYTES / 2;
 /// The way that reads take.
 pub(super) struct Reads {
     pub(super) storage: Arc<dyn Storage>,
+    pub(super) holding: Holding,
     pub(super) queue: Inlet<ReadFor>,
     pub(super) stats: Arc<ServerStats>,
 }
@@ -29,9 +31,10 @@ impl Reads {
     pub(super) fn ask(&self, client: ClientId, id: u64, ask: Ask) -> Result<(), Reply> {
         if let Ask::Get(keys) = &ask
             && let Some(reply) = cached(&*self.storage, keys)
+            && let Some(elsewhere) = self.holding.elsewhere_cached(&*self.storage, keys)
         {
             self.stats.cached_reads.fetch_add(1, Ordering::Relaxed);
-            return Err(reply);
+            return Err(elsewhere.map_or(reply, Reply::NotHere));
         }
         let full = |_| Reply::Refused("the server is at its limit: reads that wait".to_owned());
         self.queue.offer(ReadFor { client, id, ask }).map_err(full)
@@ -48,9 +51,14 @@ pub(super) fn within_limit(items: Vec<Option<Item>>) -> Reply {
 }
 
 /// Answer from the storage. It may wait for a disk.
-pub(super) fn stored(storage: &dyn Storage, keys: &[Key]) -> Reply {
-    let found = gather(keys, |key| storage.get(key).map_err(|error| Reply::Refused(error.to_string())));
-    found.unwrap_or_else(|refused| refused)
+pub(super) fn stored(storage: &dyn Storage, holding: &Holding, keys: &[Key]) -> Reply {
+    let refused = |error: StorageError| Reply::Refused(error.to_string());
+    let found = gather(keys, |key| storage.get(key).map_err(refused));
+    let found = found.unwrap_or_else(|refused| refused);
+    match holding.elsewhere(storage, keys) {
+        Ok(elsewhere) => elsewhere.map_or(found, Reply::NotHere),
+        Err(error) => refused(error),
+    }
 }
 
 /// Answer from the cache, without waiting; `None` when it is not all there.

@@ -3,9 +3,9 @@
 
 use std::sync::Arc;
 
-use crate::core::{Command, Node, NodeConfig, SegmentId};
+use crate::core::{Command, Key, Node, NodeConfig, SegmentId};
 use crate::log::{Collector, LogOptions, Medium, TranxLog};
-use crate::storage::Storage;
+use crate::storage::{Storage, StorageError};
 
 use super::ServerError;
 use super::replay::Replay;
@@ -33,6 +33,10 @@ pub(super) fn recover(
     for info in &opened.segments {
         recovery.segment(SegmentId(info.number.0));
     }
+    let map = storage.get(&Key::of_map())?;
+    recovery
+        .stored_map(map.as_ref())
+        .map_err(|what| StorageError::Damaged { key: Key::of_map().as_bytes().to_vec(), what })?;
     let mut commands = Vec::new();
     let node = recovery.finish(0, &mut commands);
     Ok(Recovered { node, commands, log: opened.log, collector: opened.collector, records: opened.records })

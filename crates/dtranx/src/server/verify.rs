@@ -7,9 +7,9 @@ use super::data_folders::IDENTITY;
 use super::identity::Identity;
 use super::inspect::{Inspected, existing, inspect, must_keep};
 use super::{ServerConfig, ServerError};
-use crate::core::{Key, KeyRange};
+use crate::core::{Key, KeyRange, Map};
 use crate::log::{LogOptions, ReadOnly};
-use crate::storage::{ScanLimit, Storage};
+use crate::storage::{ScanLimit, Storage, StorageError};
 
 /// Findings of a verification, all of it in order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -53,12 +53,15 @@ pub fn verify(config: &ServerConfig) -> Result<Verified, ServerError> {
 }
 
 fn count_items(config: &ServerConfig, storage: &dyn Storage, verified: &mut Verified) -> Result<(), ServerError> {
+    let map = storage.get(&Key::of_map())?;
+    let damaged = |what| StorageError::Damaged { key: Key::of_map().as_bytes().to_vec(), what };
+    let map = Map::stored(map.as_ref(), &config.cluster.partition).map_err(damaged)?;
     let mut range = KeyRange::all();
     loop {
-        let found = storage.scan(&range, STEP)?;
+        let found = storage.scan_items(&range, STEP)?;
         for (key, _) in &found.items {
             verified.items += 1;
-            verified.misplaced += u64::from(config.cluster.partition.server_of(key) != config.server);
+            verified.misplaced += u64::from(map.server_of(key) != config.server);
         }
         match found.items.last().and_then(|(key, _)| after(key)).filter(|_| !found.complete) {
             Some(next) => range.start = next,

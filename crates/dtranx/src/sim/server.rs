@@ -97,6 +97,7 @@ impl Server {
         self.disk.begin_segment();
         self.tickets_from = self.disk.appended;
         let mut commands = Vec::new();
+        recovery.stored_map(self.disk.items.get(&Key::of_map())).expect("the map is as it was written");
         let node = recovery.finish(self.now_ms(now_us), &mut commands);
         self.disk.begin_snapshots(node.tranx.epochs.now());
         self.node = Some(node);

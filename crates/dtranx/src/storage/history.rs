@@ -170,7 +170,7 @@ impl History {
         range: &KeyRange,
         limit: ScanLimit,
     ) -> Result<Result<FoundAt, TooOld>> {
-        let found = storage.scan(range, limit)?;
+        let found = storage.scan_items(range, limit)?;
         let mut through = if found.complete { None } else { found.items.last().map(|(key, _)| key.clone()) };
         let mut items: BTreeMap<Key, Item> = found.items.into_iter().collect();
         let state = self.lock();
@@ -184,6 +184,7 @@ impl History {
         if let Some(bounds) = looked_at.bounds() {
             for (at, (key, replaced)) in state.replaced.range::<Key, _>(bounds).enumerate() {
                 match replaced.iter().find(|(written, _)| *written > epoch) {
+                    _ if *key == Key::of_map() => {}
                     Some((_, Some(item))) => drop(items.insert(key.clone(), item.clone())),
                     Some((_, None)) => drop(items.remove(key)),
                     None => {}

@@ -117,6 +117,25 @@ pub trait Storage: Send + Sync {
     /// As for [`Storage::get`].
     fn scan(&self, range: &KeyRange, limit: ScanLimit) -> Result<Found>;
 
+    /// As [`Storage::scan`], without the server's map ([`Key::of_map`]), which is no client's
+    /// item.
+    ///
+    /// # Errors
+    /// As for [`Storage::get`].
+    fn scan_items(&self, range: &KeyRange, limit: ScanLimit) -> Result<Found> {
+        let map = Key::of_map();
+        if !range.contains(&map) {
+            return self.scan(range, limit);
+        }
+        let mut found = self.scan(range, ScanLimit { items: limit.items.saturating_add(1), ..limit })?;
+        found.items.retain(|(key, _)| *key != map);
+        if found.items.len() > limit.items {
+            found.items.truncate(limit.items);
+            found.complete = false;
+        }
+        Ok(found)
+    }
+
     /// Does the writes of some transactions, whose ids are their versions, in this order: all, even
     /// after a crash, or none. Not durable before [`Storage::persist`]. May be repeated.
     ///
@@ -144,7 +163,7 @@ pub trait Storage: Send + Sync {
         for scan in scans {
             // One more than there should be, to see what has come in between.
             let limit = ScanLimit { items: scan.found.len() + 1, bytes: usize::MAX };
-            let found = self.scan(&scan.range, limit)?.items;
+            let found = self.scan_items(&scan.range, limit)?.items;
             let same = found.iter().map(|(key, item)| (key, item.version)).eq(scan.found.iter().map(|(k, v)| (k, *v)));
             answer.stale_scans |= !same;
         }

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::cluster::{Cluster, MapId};
 use crate::core::{
-    Again, ClientId, CommitAnswer, Epoch, Item, Key, KeyRange, RequestId, ServerId, SnapshotAnswer, StoreId,
+    Again, ClientId, CommitAnswer, Epoch, Item, Key, KeyRange, Moved, RequestId, ServerId, SnapshotAnswer, StoreId,
     Transaction,
 };
 use crate::stage::Readings;
@@ -275,6 +275,9 @@ pub enum Reply {
         /// Last key that was read; `None` if the whole range was.
         through: Option<Key>,
     },
+    /// The server does not hold what was to be read, or did not hold it at the snapshot's moment:
+    /// where the range of its first key is or was, as the server knows.
+    NotHere(Moved),
 }
 
 /// State and counters of a server.

@@ -8,9 +8,10 @@ use std::path::Path;
 use bytes::Bytes;
 use dtranx::cluster::{Cluster, Server};
 use dtranx::core::{
-    Again, ClientId, CommitAnswer, Current, Epoch, Incarnation, Item, Key, KeyRange, LimitError, Message, MessageId,
-    Outcome, Read, Record, Refusal, RequestId, ScanRead, ServerId, Settlement, SnapshotAnswer, SnapshotMessage,
-    Standing, Transaction, TranxId, ValidationId, Value, Vote, Write, partition::hash, range::KeyBound,
+    Again, ClientId, CommitAnswer, Current, Epoch, Incarnation, Item, Key, KeyRange, LimitError, Map, Message,
+    MessageId, Moved, Moving, Outcome, Read, Record, Refusal, RequestId, ScanRead, ServerId, Settlement,
+    SnapshotAnswer, SnapshotMessage, Standing, Transaction, TranxId, ValidationId, Value, Vote, Write, partition::hash,
+    range::KeyBound,
 };
 use dtranx::log::{Position, payload};
 use dtranx::wire::{
@@ -69,7 +70,23 @@ fn transaction() -> Transaction {
         reads: vec![Read { key: key("a"), version: Some(SEEN) }, Read { key: key("b"), version: None }],
         scans: vec![ScanRead { range: KeyRange::through(key("k"), key("k2")), found: vec![(key("k1"), SEEN)] }],
         writes: vec![Write { key: key("a"), value: Some(value("two")) }, Write { key: key("c"), value: None }],
+        moving: None,
     }
+}
+
+/// Moves the range from "k" to "m", in which "k1" was found.
+fn a_move() -> Transaction {
+    let moving = Moving { range: moved().range, from: ServerId(1), to: ServerId(2), moves: 1 };
+    Transaction {
+        scans: vec![ScanRead { range: moving.range.clone(), found: vec![(key("k1"), SEEN)] }],
+        writes: vec![Write { key: key("k1"), value: Some(value("one")) }],
+        moving: Some(Box::new(moving)),
+        ..Transaction::default()
+    }
+}
+
+fn moved() -> Moved {
+    Moved { range: KeyRange::until(key("k"), key("m")), to: ServerId(2), moves: 1 }
 }
 
 fn asked_about() -> RequestId {
@@ -84,6 +101,7 @@ fn requests() -> Vec<(&'static str, Vec<u8>)> {
     vec![
         ("request to get two keys", request(5, Ask::Get(vec![key("a"), key("")]))),
         ("request to commit", request(300, Ask::Commit(transaction()))),
+        ("request to move a range", request(306, Ask::Commit(a_move()))),
         ("request to commit again", request(301, Ask::CommitAgain { transaction: transaction(), again })),
         ("request for a snapshot, repeated", request(302, Ask::Snapshot)),
         ("request that asks what became of another", request(304, Ask::Fate { request: asked_about(), above: 77 })),
@@ -102,6 +120,7 @@ fn responses() -> Vec<(&'static str, Vec<u8>)> {
         ("response that it is committed", response(300, Reply::Commit(CommitAnswer::Committed(OWN)))),
         ("response that a read is stale", response(300, Reply::Commit(CommitAnswer::Refused(stale)))),
         ("response that it was not committed", response(304, Reply::Commit(CommitAnswer::Refused(restarted)))),
+        ("response that the range has moved", response(305, Reply::NotHere(moved()))),
         ("response with a snapshot", response(302, Reply::Snapshot(SnapshotAnswer::Made(Epoch(9))))),
     ]
 }
@@ -151,6 +170,8 @@ fn others() -> Vec<(&'static str, Vec<u8>)> {
     let group = Cluster::of_group("bank", ServerId(1), vec![member(7101), member(7102), member(7103)]);
     let not_leading = Welcome::NotLeading { leads: Some(3), cluster: group };
     let challenge = Welcome::Challenge { nonce, proof: prove(Side::Called) };
+    let mut map = Map::from(&Cluster::ranges([(Key::smallest(), ServerId(1))]));
+    map.learn(&moved());
     vec![
         ("preface", preface().to_vec()),
         ("hello of a client that knows nothing", frame(&hello())),
@@ -160,6 +181,7 @@ fn others() -> Vec<(&'static str, Vec<u8>)> {
         ("batch, from a member that leads", frame(&batch())),
         ("challenge to that hello, with the secret `sixteen bytes, 1`", frame(&challenge)),
         ("the client's answer to that challenge", frame(&prove(Side::Caller))),
+        ("the map of a server after that move", postcard::to_stdvec(&map).unwrap()),
         ("map id of that welcome's cluster", cluster().map_id().0.to_vec()),
         ("hash of the key `alice`, little-endian", hash(b"alice").to_le_bytes().to_vec()),
     ]
@@ -193,12 +215,14 @@ fn refusals() -> Vec<Refusal> {
         Refusal::LockWaitExpired,
         Refusal::NoVote { server },
         Refusal::Overloaded { limit: String::new() },
-        Refusal::NotHere { server, key },
+        Refusal::NotHere { server, key: key.clone(), moved: Box::new(moved()) },
         Refusal::Invalid(mistake),
         Refusal::SnapshotInDoubt { server, tranx: OWN },
         Refusal::SnapshotDisturbed { attempts: 1 },
         Refusal::SnapshotTooOld { server, why: String::new() },
         Refusal::Restarted { server },
+        Refusal::Here { server, key: key.clone() },
+        Refusal::IsMoving { key },
     ]
 }
 
@@ -210,6 +234,9 @@ fn mistakes() -> Vec<LimitError> {
         LimitError::TooManyBytes { bytes: 1 },
         LimitError::KeyTwice { key: key("k"), list: String::new() },
         LimitError::ScanOutOfOrder { key: key("k") },
+        LimitError::Reserved { key: key("k") },
+        LimitError::Move { why: String::new() },
+        LimitError::Map { ranges: 1 },
     ]
 }
 
@@ -273,6 +300,7 @@ fn choices() -> Vec<(&'static str, Vec<(u8, String)>)> {
         Reply::Refused(String::new()),
         Reply::Snapshot(snapshots[0].clone()),
         Reply::FoundAt { items: vec![], through: None },
+        Reply::NotHere(moved()),
     ];
     vec![
         ("end", numbered(&[KeyBound::Before(key("k")), KeyBound::Through(key("k"))])),
@@ -289,6 +317,7 @@ fn choices() -> Vec<(&'static str, Vec<(u8, String)>)> {
         ("outcome", numbered(&[Outcome::Commit(Epoch(1)), Outcome::Abort])),
         ("step", numbered(&steps())),
         ("settlement", numbered(&[Settlement::Settled, Settlement::Waits(OWN), Settlement::Disturbed])),
+        ("stored map", numbered(&[Map::Hash(cluster().partition), Map::Ranges(vec![])])),
         ("partition", numbered(&[cluster().partition, Cluster::ranges([])])),
     ]
 }

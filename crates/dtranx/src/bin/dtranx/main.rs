@@ -9,6 +9,7 @@ mod connect;
 mod data;
 mod failure;
 mod new_file;
+mod ranges;
 mod resolve;
 mod salvage;
 mod say;
@@ -56,6 +57,10 @@ enum Command {
     Restore(backup::Restore),
     /// Carries out several operations in one transaction
     Txn(txn::TxnOptions),
+    /// Shows which server holds which range of keys
+    Map(ranges::Map),
+    /// Moves a range of keys to another server, while clients go on working
+    Move(ranges::Move),
     /// Shows the state of the servers: stages, queues, log
     Status(status::StatusOptions),
     /// Reads all data of a server that does not run, and checks it
@@ -77,6 +82,8 @@ fn main() -> ExitCode {
         Command::Backup(options) => backup::backup(&options),
         Command::Restore(options) => backup::restore(&options),
         Command::Txn(options) => txn::run_transaction(&options),
+        Command::Map(options) => ranges::show(&options),
+        Command::Move(options) => ranges::move_range(&options),
         Command::Status(options) => status::show_status(&options),
         Command::Verify(options) => verify::verify_server(&options),
         Command::Salvage(options) => salvage::run_salvage(&options),

@@ -1,6 +1,9 @@
 //! The client whose calls are futures. They need no runtime: the links' own threads send, receive
 //! and keep deadlines.
 
+mod moves;
+mod pause;
+mod search;
 mod snapshot;
 mod transact;
 mod transaction;
@@ -10,6 +13,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
+pub use self::moves::RangeMoved;
 pub use self::snapshot::AsyncSnapshot;
 pub use self::transaction::AsyncTransaction;
 use super::inner::{Inner, discover};

@@ -1,15 +1,17 @@
 //! Snapshots: reads of any size as of one moment, for clients that only read.
 
+use std::sync::{Arc, OnceLock};
+
 use bytes::Bytes;
 
 use super::AsyncClient;
-use super::transact::pause;
+use super::pause::pause;
 use crate::client::reply::unexpected;
 use crate::client::retry::{Next, Retry};
 use crate::client::scan::{Round, Scan};
 use crate::client::{Error, Result, Scanned};
 use crate::core::transaction::MAX_TRANSACTION_ITEMS;
-use crate::core::{Epoch, Key, KeyRange, Refusal, ServerId, SnapshotAnswer};
+use crate::core::{Epoch, Key, KeyRange, Map, Refusal, ServerId, SnapshotAnswer};
 use crate::wire::{Ask, Reply};
 
 /// The whole cluster as it was at one moment between the call of [`AsyncClient::snapshot`] and its
@@ -20,6 +22,8 @@ use crate::wire::{Ask, Reply};
 pub struct AsyncSnapshot {
     client: AsyncClient,
     epoch: Epoch,
+    /// Where keys were at the snapshot's moment, once a server was asked that did not hold them.
+    map: Arc<OnceLock<Map>>,
 }
 
 impl AsyncClient {
@@ -35,7 +39,7 @@ impl AsyncClient {
             let server = self.inner.snapshot_maker();
             let refusal = match self.inner.start(server, Ask::Snapshot)?.reply().await? {
                 Reply::Snapshot(SnapshotAnswer::Made(epoch)) => {
-                    return Ok(AsyncSnapshot { client: self.clone(), epoch });
+                    return Ok(AsyncSnapshot { client: self.clone(), epoch, map: Arc::default() });
                 }
                 Reply::Snapshot(SnapshotAnswer::Refused(refusal)) => refusal,
                 other => return Err(unexpected(server, &other)),
@@ -94,9 +98,21 @@ impl AsyncSnapshot {
     /// As for [`AsyncSnapshot::get`].
     pub async fn multi_get<K: Into<Bytes>>(&self, keys: impl IntoIterator<Item = K>) -> Result<Vec<Option<Bytes>>> {
         let keys: Vec<Key> = keys.into_iter().map(Key::new).collect::<Result<_, _>>()?;
+        match self.get_once(&keys).await? {
+            Some(values) => Ok(values),
+            None => {
+                self.find_out().await?;
+                self.get_once(&keys).await?.ok_or_else(|| self.nowhere())
+            }
+        }
+    }
+
+    /// One round of requests; `None` if a server did not hold what it was asked for.
+    async fn get_once(&self, keys: &[Key]) -> Result<Option<Vec<Option<Bytes>>>> {
         let inner = &self.client.inner;
+        let map = self.map();
         let mut by_server: Vec<(ServerId, usize)> =
-            keys.iter().enumerate().map(|(at, key)| (inner.cluster.partition.server_of(key), at)).collect();
+            keys.iter().enumerate().map(|(at, key)| (map.server_of(key), at)).collect();
         by_server.sort_unstable();
         let mut calls = Vec::new();
         for group in by_server.chunk_by(|(left, _), (right, _)| left == right) {
@@ -114,10 +130,30 @@ impl AsyncSnapshot {
                         values[at] = item.map(|item| item.value.into());
                     }
                 }
+                Reply::NotHere(_) => return Ok(None),
                 other => return Err(refused(server, other)),
             }
         }
-        Ok(values)
+        Ok(Some(values))
+    }
+
+    /// Where keys were at the snapshot's moment, or are now, if that is not known.
+    fn map(&self) -> Arc<Map> {
+        self.map.get().map_or_else(|| self.client.inner.map(), |map| Arc::new(map.clone()))
+    }
+
+    /// Asks all servers what they held at the snapshot's moment.
+    async fn find_out(&self) -> Result<()> {
+        let (map, failed) = self.client.maps(Some(self.epoch)).await;
+        failed.map_or(Ok(()), Err)?;
+        // Whoever was first has found out the same.
+        drop(self.map.set(map));
+        Ok(())
+    }
+
+    fn nowhere(&self) -> Error {
+        let why = "no server says that it held the keys at the snapshot's moment".to_owned();
+        Error::Unavailable { server: self.client.inner.cluster.servers[0].id, why }
     }
 
     /// The keys of a range, in order, at most `limit`: any number, as many as there is room for.
@@ -129,26 +165,38 @@ impl AsyncSnapshot {
         if range.is_empty() {
             return Ok(scan.finish());
         }
-        while !scan.heard(self.look(&scan).await?) {}
-        Ok(scan.finish())
+        loop {
+            let round = match self.look(&scan).await? {
+                Some(round) => round,
+                None => {
+                    self.find_out().await?;
+                    self.look(&scan).await?.ok_or_else(|| self.nowhere())?
+                }
+            };
+            if scan.heard(round) {
+                return Ok(scan.finish());
+            }
+        }
     }
 
-    /// One round over all servers for the rest of a scan, at the same time.
-    async fn look(&self, scan: &Scan) -> Result<Round> {
+    /// One round over all servers for the rest of a scan, at the same time; `None` if a server did
+    /// not hold what it was asked for.
+    async fn look(&self, scan: &Scan) -> Result<Option<Round>> {
         let (range, items) = scan.next();
         let inner = &self.client.inner;
         let items = items.min(MAX_TRANSACTION_ITEMS) as u32;
-        let ask = Ask::ScanAt { epoch: self.epoch, range: range.clone(), items };
-        let start = |server: ServerId| Ok((server, inner.start(server, ask.clone())?));
-        let calls: Vec<_> = inner.cluster.partition.servers_of(range).into_iter().map(start).collect::<Result<_>>()?;
+        let start =
+            |(range, server)| Ok((server, inner.start(server, Ask::ScanAt { epoch: self.epoch, range, items })?));
+        let calls: Vec<_> = self.map().pieces(range).into_iter().map(start).collect::<Result<_>>()?;
         let mut round = Round::default();
         for (server, call) in calls {
             match call.reply().await? {
                 Reply::FoundAt { items, through } => round.add_through(items, through),
+                Reply::NotHere(_) => return Ok(None),
                 other => return Err(refused(server, other)),
             }
         }
-        Ok(round)
+        Ok(Some(round))
     }
 }
 

@@ -1,15 +1,9 @@
 //! Transactions that are tried again ([`Retry`] says whether and when), and single operations,
 //! which are transactions too.
-//!
-//! Back-off waits with `futures-timer`: one thread for all clients of a process, started at the
-//! first wait, and no runtime to agree on. The links' own threads look at the time every 50 ms
-//! only, and waits begin at half a millisecond.
-
-use std::time::Duration;
 
 use bytes::Bytes;
-use futures_timer::Delay;
 
+use super::pause::pause;
 use super::{AsyncClient, AsyncTransaction};
 use crate::client::retry::{Next, Retry};
 use crate::client::state::{CurrentItems, TransactionState};
@@ -116,11 +110,5 @@ impl AsyncClient {
     pub async fn scan(&self, range: &KeyRange, limit: usize) -> Result<Scanned> {
         let range = range.clone();
         self.read(async move |snapshot| snapshot.scan(&range, limit).await).await
-    }
-}
-
-pub(super) async fn pause(wait: Duration) {
-    if !wait.is_zero() {
-        Delay::new(wait).await;
     }
 }

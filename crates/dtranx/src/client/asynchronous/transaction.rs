@@ -6,13 +6,14 @@ use std::time::Instant;
 use bytes::Bytes;
 
 use super::AsyncClient;
+use super::search::Search;
 use crate::client::link::Answer;
 use crate::client::reply::unexpected;
 use crate::client::scan::{Round, Scan};
 use crate::client::state::{Earlier, TransactionState};
 use crate::client::unknown::Again;
 use crate::client::{Committed, Error, Result, Scanned, Unknown};
-use crate::core::{CommitAnswer, Key, KeyRange, ServerId};
+use crate::core::{CommitAnswer, Key, KeyRange};
 use crate::wire::{Ask, Reply};
 
 /// A transaction. Dropping it is the same as [`AsyncTransaction::abort`]: no server knows of it
@@ -46,17 +47,22 @@ impl AsyncTransaction {
 
     async fn fetch(&mut self, keys: &[Key]) -> Result<()> {
         let inner = &self.client.inner;
-        let mut calls = Vec::new();
-        for (server, keys) in self.state.missing(keys, &inner.cache, &inner.cluster.partition) {
-            calls.push((server, inner.start(server, Ask::Get(keys.clone()))?, keys));
-        }
-        for (server, call, keys) in calls {
-            match call.reply().await? {
-                Reply::Values(items) if items.len() == keys.len() => self.state.fetched(keys, items),
-                other => return Err(unexpected(server, &other)),
+        let mut search = Search::new(&self.client);
+        loop {
+            let mut calls = Vec::new();
+            for (server, keys) in self.state.missing(keys, &inner.cache, &inner.map()) {
+                calls.push((server, inner.start(server, Ask::Get(keys.clone()))?, keys));
+            }
+            for (server, call, keys) in calls {
+                match call.reply().await {
+                    Ok(Reply::Values(items)) if items.len() == keys.len() => self.state.fetched(keys, items),
+                    answer => search.elsewhere(server, answer)?,
+                }
+            }
+            if search.is_over().await? {
+                return Ok(());
             }
         }
-        Ok(())
     }
 
     /// Lets a key hold a value from the commit on.
@@ -101,17 +107,22 @@ impl AsyncTransaction {
     async fn look(&self, scan: &Scan) -> Result<Round> {
         let (range, items) = scan.next();
         let inner = &self.client.inner;
-        let ask = Ask::Scan { range: range.clone(), items: items as u32 };
-        let start = |server: ServerId| Ok((server, inner.start(server, ask.clone())?));
-        let calls: Vec<_> = inner.cluster.partition.servers_of(range).into_iter().map(start).collect::<Result<_>>()?;
-        let mut round = Round::default();
-        for (server, call) in calls {
-            match call.reply().await? {
-                Reply::Found { items, complete } => round.add(items, complete),
-                other => return Err(unexpected(server, &other)),
+        let ask = |range| Ask::Scan { range, items: items as u32 };
+        let start = |(range, server)| Ok((server, inner.start(server, ask(range))?));
+        let mut search = Search::new(&self.client);
+        loop {
+            let calls: Vec<_> = inner.map().pieces(range).into_iter().map(start).collect::<Result<_>>()?;
+            let mut round = Round::default();
+            for (server, call) in calls {
+                match call.reply().await {
+                    Ok(Reply::Found { items, complete }) => round.add(items, complete),
+                    answer => search.elsewhere(server, answer)?,
+                }
+            }
+            if search.is_over().await? {
+                return Ok(round);
             }
         }
-        Ok(round)
     }
 
     /// Says when the first attempt at this work was begun, for programs that try again themselves:
@@ -148,7 +159,7 @@ impl AsyncTransaction {
         }
         let ask = self.state.ask();
         let inner = &self.client.inner;
-        let server = self.state.coordinator(&inner.cluster.partition);
+        let server = self.state.coordinator(&inner.map());
         let answer = inner.start(server, ask.clone())?.answer().await;
         let ticket = match answer {
             Some(Answer::Reply(Reply::Commit(CommitAnswer::Committed(tranx)))) => {
@@ -158,6 +169,7 @@ impl AsyncTransaction {
                 return self.state.settled(Ok(None), &inner.cache);
             }
             Some(Answer::Reply(Reply::Commit(CommitAnswer::Refused(refusal)))) => {
+                inner.heard(&refusal);
                 return self.state.settled(Err(refusal), &inner.cache);
             }
             Some(Answer::Reply(Reply::Refused(why)) | Answer::NotCarriedOut(why)) => {
@@ -179,7 +191,10 @@ impl AsyncTransaction {
         };
         let inner = &self.client.inner;
         match unknown.again(inner.until()).await {
-            Again::Answer(answer) => self.state.settled(answer, &inner.cache),
+            Again::Answer(answer) => {
+                answer.as_ref().err().into_iter().for_each(|refusal| inner.heard(refusal));
+                self.state.settled(answer, &inner.cache)
+            }
             Again::Silence(unknown) => Err(Error::Unknown(unknown)),
         }
     }

@@ -12,9 +12,9 @@ use pollster::block_on;
 
 pub use self::snapshot::Snapshot;
 pub use self::transaction::Transaction;
-use super::{AsyncClient, AsyncSnapshot, AsyncTransaction, ClientOptions, Link, Result, Scanned};
+use super::{AsyncClient, AsyncSnapshot, AsyncTransaction, ClientOptions, Link, RangeMoved, Result, Scanned};
 use crate::cluster::Cluster;
-use crate::core::{KeyRange, Refusal, ServerId};
+use crate::core::{KeyRange, Map, Refusal, ServerId};
 use crate::wire::ServerStatus;
 
 /// A client of a cluster whose calls block. Clones are the same client.
@@ -74,6 +74,22 @@ impl Client {
     /// The server does not answer.
     pub fn status(&self, server: ServerId) -> Result<ServerStatus> {
         block_on(self.inner.status(server))
+    }
+
+    /// Where all keys are: see [`AsyncClient::map`].
+    ///
+    /// # Errors
+    /// A server does not answer.
+    pub fn map(&self) -> Result<Map> {
+        block_on(self.inner.map())
+    }
+
+    /// Moves all keys of a range to a server: see [`AsyncClient::move_range`].
+    ///
+    /// # Errors
+    /// As for [`AsyncClient::move_range`].
+    pub fn move_range(&self, range: &KeyRange, to: ServerId, progress: impl FnMut(&RangeMoved)) -> Result<RangeMoved> {
+        block_on(self.inner.move_range(range, to, progress))
     }
 
     /// Runs a transaction, again and again as far as the options allow, until it is committed.

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::Coordinator;
+use super::{Coordinator, vote::learn};
 use crate::core::{
     event::CommitAnswer,
     flaw::Flaw,
@@ -99,7 +99,10 @@ impl Coordinator {
                     self.end_validation(ctx, id.number, CommitAnswer::Validated(id));
                 }
             }
-            Vote::No(refusal) => self.end_validation(ctx, id.number, CommitAnswer::Refused(refusal)),
+            Vote::No(refusal) => {
+                learn(ctx, &refusal);
+                self.end_validation(ctx, id.number, CommitAnswer::Refused(refusal));
+            }
         }
     }
 

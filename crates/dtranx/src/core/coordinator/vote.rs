@@ -8,8 +8,9 @@ use crate::core::{
     event::{Command, CommitAnswer},
     flaw::Flaw,
     id::{Epoch, RequestId, ServerId, TranxId},
-    item::Current,
+    item::{Current, LimitError},
     journal::{Context, Local},
+    map::Map,
     message::{Message, Outcome, Vote},
     refusal::Refusal,
     standing::{Again, Standing},
@@ -44,7 +45,11 @@ impl Coordinator {
             return self.reply(ctx, request, CommitAnswer::Refused(Refusal::Invalid(invalid)));
         }
         let (is_read_only, reads_absence) = (transaction.is_read_only(), transaction.reads_absence());
-        let parts = ctx.config.partition.split(transaction);
+        if transaction.moving.is_some() && matches!(ctx.maps.held, Map::Hash(_)) {
+            let why = "the cluster's keys are spread by their hashes".to_owned();
+            return self.reply(ctx, request, CommitAnswer::Refused(Refusal::Invalid(LimitError::Move { why })));
+        }
+        let parts = ctx.maps.known.split(transaction);
         let participants: Vec<ServerId> = parts.keys().copied().collect();
         let needs_locks = reads_absence && !ctx.config.has(Flaw::AbsenceOnlyValidated);
         let is_light = is_read_only && again.kept.is_none() && again.waited_ms < READER_LIGHT_MS;
@@ -101,7 +106,10 @@ impl Coordinator {
                 parts.remove(&from);
                 add_stale(running.stale.get_or_insert_default(), current);
             }
-            Vote::No(refusal) => return self.abort(ctx, tranx, Some(from), refusal),
+            Vote::No(refusal) => {
+                learn(ctx, &refusal);
+                return self.abort(ctx, tranx, Some(from), refusal);
+            }
         }
         running.holds_since_ms.get_or_insert(ctx.now_ms);
         if let Some(next) = parts.keys().next()
@@ -176,7 +184,10 @@ fn goes_in_order(standing: Standing) -> bool {
 /// while the transaction waits for them, it holds no lock that others would wait for.
 fn first_asked(ctx: &Context<'_>, parts: &BTreeMap<ServerId, Transaction>, standing: Standing) -> Asking {
     let writes_here = parts.get(&ctx.config.me).is_some_and(|part| !part.is_read_only());
+    // Who gives a range is asked first: it may wait for its fence, and holds nothing meanwhile.
+    let giver = parts.values().find_map(|part| part.moving.as_ref()).map(|moving| moving.from);
     match parts.keys().next() {
+        _ if let Some(giver) = giver => Asking::One(giver),
         Some(first) if goes_in_order(standing) => Asking::One(*first),
         _ if writes_here => Asking::One(ctx.config.me),
         _ => Asking::All,
@@ -216,4 +227,11 @@ fn add_stale(stale: &mut Vec<Current>, current: Vec<Current>) {
         bytes += value_bytes(now);
         bytes <= MAX_STALE_BYTES
     }));
+}
+
+/// Learns from a refusal which server holds what.
+pub(super) fn learn(ctx: &mut Context<'_>, refusal: &Refusal) {
+    if let Refusal::NotHere { moved, .. } = refusal {
+        ctx.maps.learn(moved);
+    }
 }

@@ -68,12 +68,14 @@ impl LockService {
                 self.table.refuse_all(is_gone, &refusal, turn.now_ms, &mut self.over);
             }
         }
+        self.table.settle_fences(turn.now_ms, &mut self.over);
         self.tell_waiters(turn);
     }
 
     /// Refuses requests whose wait is over and drops kept locks whose time is over.
     pub(crate) fn tick(&mut self, turn: &mut Turn<'_>) {
         self.table.expire(times(turn), &mut self.over);
+        self.table.settle_fences(turn.now_ms, &mut self.over);
         self.tell_waiters(turn);
     }
 

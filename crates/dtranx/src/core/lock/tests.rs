@@ -37,7 +37,7 @@ fn key(name: &str) -> Key {
 
 fn locks(shared: &[&str], exclusive: &[&str]) -> Locks {
     let keys = |names: &[&str]| names.iter().map(|name| key(name)).collect();
-    Locks { shared: keys(shared), ranges: vec![], exclusive: keys(exclusive) }
+    Locks { shared: keys(shared), exclusive: keys(exclusive), ..Locks::default() }
 }
 
 /// Claim of a transaction that was begun `since_ms` milliseconds after the oldest one, and that may
@@ -398,6 +398,93 @@ fn release_of_one_of_two_keys_in_the_way_of_a_range_leaves_it_waiting_for_the_ot
     assert_eq!(table, LockTable::default(), "nothing is noted any more");
 }
 
+/// Locks of a move of this range, with the server's map.
+fn fence(start: &str, end: &str) -> Locks {
+    Locks { fence: Some(KeyRange::until(key(start), key(end))), ..locks(&[], &["map"]) }
+}
+
+fn is_moving(name: &str) -> Acquired {
+    Acquired::Refused(Refusal::IsMoving { key: key(name) })
+}
+
+/// Fences that are granted now.
+fn settled(table: &mut LockTable) -> Vec<WaitOver> {
+    let mut over = Vec::new();
+    table.settle_fences(200, &mut over);
+    over
+}
+
+#[test]
+fn fence_waits_for_all_that_is_in_its_range_and_refuses_what_comes() {
+    let mut table = LockTable::default();
+    let range = Locks { ranges: vec![KeyRange::until(key("e"), key("z"))], ..Locks::default() };
+    ask(&mut table, 1, locks(&["b"], &[]));
+    ask(&mut table, 2, locks(&[], &["c"]));
+    ask(&mut table, 3, range);
+    assert_eq!(ask(&mut table, 4, locks(&[], &["c"])), Acquired::Waits);
+    assert_eq!(ask(&mut table, 5, fence("b", "f")), Acquired::Waits);
+    for coming in [locks(&["b"], &[]), locks(&[], &["d"]), Locks { fence: Some(KeyRange::all()), ..Locks::default() }] {
+        assert!(matches!(ask(&mut table, 6, coming), Acquired::Refused(Refusal::IsMoving { .. })));
+    }
+    assert_eq!(ask(&mut table, 7, locks(&["f"], &["a"])), Acquired::Granted);
+    release(&mut table, 1);
+    assert_eq!(release(&mut table, 2), [granted(4)]);
+    release(&mut table, 4);
+    assert_eq!(settled(&mut table), [], "a range that meets it is locked");
+    release(&mut table, 3);
+    assert_eq!(settled(&mut table), [granted(5)]);
+    assert_eq!(ask(&mut table, 8, locks(&["c"], &[])), is_moving("c"));
+    release(&mut table, 5);
+    assert_eq!(ask(&mut table, 8, locks(&["c"], &[])), Acquired::Granted);
+    release(&mut table, 7);
+    release(&mut table, 8);
+    assert_eq!(table, LockTable::default());
+}
+
+#[test]
+fn fence_that_has_waited_is_refused_and_leaves_nothing() {
+    let mut table = LockTable::default();
+    ask(&mut table, 1, locks(&["b"], &[]));
+    assert_eq!(ask(&mut table, 2, fence("b", "f")), Acquired::Waits);
+    let mut over = Vec::new();
+    table.expire(at(TIMES.now_ms + TIMES.wait_ms), &mut over);
+    assert_eq!(over, [WaitOver::Refused(tranx(2), Refusal::LockWaitExpired)]);
+    assert_eq!(ask(&mut table, 3, locks(&["c"], &[])), Acquired::Granted);
+    release(&mut table, 1);
+    assert_eq!(settled(&mut table), []);
+}
+
+#[test]
+fn fence_is_refused_where_another_move_changes_the_map() {
+    let mut table = LockTable::default();
+    assert_eq!(ask(&mut table, 1, fence("b", "f")), Acquired::Granted);
+    assert_eq!(ask(&mut table, 2, fence("p", "q")), is_moving("map"));
+    release(&mut table, 1);
+    assert_eq!(ask(&mut table, 2, fence("p", "q")), Acquired::Granted);
+}
+
+#[test]
+fn kept_fence_passes_to_the_next_attempt_alone() {
+    let mut table = LockTable::default();
+    ask(&mut table, 1, fence("b", "f"));
+    table.keep(tranx(1), 1_000);
+    assert_eq!(ask(&mut table, 2, locks(&["c"], &[])), is_moving("c"));
+    let next = Claim { kept: Some(tranx(1)), ..of_age(1) };
+    assert_eq!(ask_as(&mut table, 3, fence("b", "f"), next), Acquired::Granted);
+    assert_eq!(ask(&mut table, 2, locks(&["c"], &[])), is_moving("c"));
+    release(&mut table, 3);
+    assert_eq!(table, LockTable::default());
+}
+
+#[test]
+fn restored_fence_refuses_what_comes() {
+    let mut table = LockTable::default();
+    table.restore(tranx(1), fence("b", "f"));
+    assert_eq!(ask(&mut table, 2, locks(&["c"], &[])), is_moving("c"));
+    release(&mut table, 1);
+    assert_eq!(ask(&mut table, 2, locks(&["c"], &[])), Acquired::Granted);
+}
+
 /// Checks the table's invariants: no transaction can read a key that another may write, each waiter
 /// is blocked, and a change of a lock that blocks it wakes it.
 fn is_sound(table: &LockTable) {
@@ -412,6 +499,11 @@ fn is_sound(table: &LockTable) {
                 assert!(!is_shared, "{owner} writes {key:?}, {other} has it too");
             }
         }
+    }
+    for (owner, held) in &table.held {
+        let Some(fence) = &held.locks.fence else { continue };
+        let mut others = table.held.iter().filter(|(other, _)| *other != owner).map(|(_, held)| &held.locks);
+        assert!(others.all(|locks| locks.within(fence).is_none()), "{owner} gives {fence:?} away");
     }
     for (place, waiter) in &table.waiting {
         assert!(table.is_blocked(*place, &waiter.locks, None), "{place:?} waits without a reason");
@@ -453,7 +545,12 @@ fn any_requests_and_releases_leave_a_sound_table() {
                     takes_any: false,
                     is_of_peer: step % 3 == 0,
                 };
-                table.acquire(owner, Locks { shared, ranges, exclusive }, claim, at(step), &mut events);
+                let locks = match &ranges[..] {
+                    [range] if step % 5 == 0 => Locks { fence: Some(range.clone()), ..locks(&[], &["map"]) },
+                    _ => Locks { shared, ranges, exclusive, fence: None },
+                };
+                table.acquire(owner, locks, claim, at(step), &mut events);
+                table.settle_fences(step, &mut events);
             }
             4 => table.expire(Times { wait_ms: 20, patience_ms: 3, ..at(step) }, &mut events),
             5 => drop(table.probe(tranx(12 + step % 4), shared, step % 2 == 0, at(step))),
@@ -461,6 +558,7 @@ fn any_requests_and_releases_leave_a_sound_table() {
             _ => {
                 table.release(owner, step, &mut events);
                 table.leave(owner, step, &mut events);
+                table.settle_fences(step, &mut events);
             }
         }
         is_sound(&table);

@@ -14,9 +14,11 @@ use crate::core::{
     id::{Epoch, ServerId, TranxId},
     journal::{Context, Wait},
     machine::{AckEvent, Event, LockEvent},
+    map::Map,
     message::{Outcome, Vote},
     record::Record,
     snapshot::reserve,
+    transaction::Write,
 };
 
 /// Number of complete transactions that are forgotten with one event.
@@ -63,7 +65,7 @@ impl Participant {
             *is_logged = true;
             let writes = std::mem::take(later);
             if !writes.is_empty() {
-                ctx.out.commands.push(Command::Apply { tranx, epoch: *epoch, writes });
+                command_apply(ctx, tranx, *epoch, writes);
             }
         }
         self.finish(ctx, tranx);
@@ -159,7 +161,7 @@ impl Participant {
         if is_applied {
             ctx.epochs.done(tranx, epoch);
         } else if !now.is_empty() {
-            ctx.out.commands.push(Command::Apply { tranx, epoch, writes: now });
+            command_apply(ctx, tranx, epoch, now);
         }
         if is_applied || ctx.config.has(Flaw::UnlockBeforeApplied) {
             release(ctx, tranx);
@@ -228,6 +230,14 @@ impl Participant {
             release(ctx, tranx);
         }
     }
+}
+
+/// Has writes applied. What they say of the map counts from now on: the locks are still held.
+fn command_apply(ctx: &mut Context<'_>, tranx: TranxId, epoch: Epoch, writes: Vec<Write>) {
+    if let Some(map) = Map::written(&writes).filter(|_| !ctx.config.has(Flaw::MapNotChanged)) {
+        ctx.maps.hold(map);
+    }
+    ctx.out.commands.push(Command::Apply { tranx, epoch, writes });
 }
 
 fn acknowledge(ctx: &mut Context<'_>, tranx: TranxId) {

@@ -1,21 +1,21 @@
 //! The first phase: locks, versions, the record, the vote.
 
 use super::{
-    Participant,
+    Participant, release,
     state::{Doubt, Goal, Held, State, Work, take_if},
 };
 use crate::core::{
     event::{CheckAnswer, Command},
     flaw::Flaw,
     id::{Epoch, RequestId, ServerId, TranxId},
-    item::Key,
+    item::{Key, LimitError},
     journal::{Context, Wait},
     machine::{Event, LockEvent},
     message::{Message, Vote},
     record::Record,
     refusal::Refusal,
     standing::Standing,
-    transaction::Transaction,
+    transaction::{Moving, Transaction, Write},
     wanted::{Claim, Locks},
 };
 
@@ -105,10 +105,17 @@ impl Participant {
 
     /// Step 1: requests the locks of a part.
     pub(super) fn begin(&mut self, ctx: &mut Context<'_>, tranx: TranxId, work: Work, standing: Standing) {
-        if let Some(key) = misplaced(ctx, &work.part) {
-            return refuse(ctx, tranx, Refusal::NotHere { server: ctx.config.me, key });
+        if let Some(refusal) = misplaced(ctx, &work.part) {
+            return self.refuse(ctx, tranx, &work.goal, refusal);
         }
         let mut locks = Locks::of(&work.part);
+        if let Some(moving) = &work.part.moving {
+            if !ctx.config.has(Flaw::MapNotLocked) {
+                locks.exclusive.push(Key::of_map());
+            }
+            let is_fenced = !ctx.config.has(Flaw::FenceNotLocked);
+            locks.fence = is_fenced.then(|| moving.range.clone());
+        }
         if ctx.config.has(Flaw::ReadsNotLocked) {
             locks.shared.clear();
         }
@@ -139,7 +146,16 @@ impl Participant {
 
     /// The part is locked and valid.
     pub(super) fn accept(&mut self, ctx: &mut Context<'_>, tranx: TranxId, work: Work) {
-        let Work { goal, part, .. } = work;
+        let Work { goal, mut part, .. } = work;
+        if let Some(moving) = &part.moving {
+            match moved_map(ctx, &part, moving) {
+                Ok(write) => part.writes.push(write),
+                Err(refusal) => {
+                    release(ctx, tranx);
+                    return self.refuse(ctx, tranx, &goal, refusal);
+                }
+            }
+        }
         match goal {
             Goal::OnePhase { request } => {
                 let record = Record::OnePhase { tranx, writes: part.writes.clone(), request };
@@ -194,11 +210,37 @@ impl Participant {
     }
 }
 
-/// A key of the part that this server does not hold: the coordinator has another description of the
-/// cluster.
-pub(super) fn misplaced(ctx: &Context<'_>, part: &Transaction) -> Option<Key> {
-    let mut keys = part.reads.iter().map(|read| &read.key).chain(part.writes.iter().map(|write| &write.key));
-    keys.find(|key| ctx.config.partition.server_of(key) != ctx.config.me).cloned()
+/// Reason why this server does not take a part: it does not hold all that the part is about, or,
+/// of a range that it is to take, holds some.
+pub(super) fn misplaced(ctx: &Context<'_>, part: &Transaction) -> Option<Refusal> {
+    if ctx.config.has(Flaw::KeysElsewhereAccepted) {
+        return None;
+    }
+    let me = ctx.config.me;
+    if let Some(moving) = part.moving.as_ref().filter(|moving| moving.from != me) {
+        let pieces = ctx.maps.held.pieces(&moving.range);
+        let (mine, _) = pieces.into_iter().find(|(_, holder)| *holder == me)?;
+        return Some(Refusal::Here { server: me, key: mine.start });
+    }
+    let keys = part.reads.iter().map(|read| &read.key).chain(part.writes.iter().map(|write| &write.key));
+    let elsewhere = keys.into_iter().find(|key| ctx.maps.held.server_of(key) != me).cloned();
+    let scanned = || part.scans.iter().filter(|scan| !ctx.maps.held.holds(me, &scan.range));
+    let unscanned = || scanned().flat_map(|scan| ctx.maps.held.pieces(&scan.range)).find(|(_, holder)| *holder != me);
+    let key = elsewhere.or_else(|| unscanned().map(|(piece, _)| piece.start))?;
+    let moved = ctx.maps.hint(me, &key);
+    Some(Refusal::NotHere { server: me, key, moved: Box::new(moved) })
+}
+
+/// The write of this server's map as it is after a move.
+fn moved_map(ctx: &Context<'_>, part: &Transaction, moving: &Moving) -> Result<Write, Refusal> {
+    // Another move may have come before it since it arrived. From now on it holds the map's lock.
+    misplaced(ctx, part).map_or(Ok(()), Err)?;
+    let moves = ctx.maps.held.moves_of(&moving.range);
+    if moving.from == ctx.config.me && moving.moves <= moves {
+        let why = format!("a part of the range has had {moves} moves, and {} are to be noted", moving.moves);
+        return Err(Refusal::Invalid(LimitError::Move { why }));
+    }
+    ctx.maps.held.after(moving).map_err(Refusal::Invalid)
 }
 
 /// Sends a vote; a yes has the epoch in which the part was accepted.

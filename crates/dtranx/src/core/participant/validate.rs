@@ -51,8 +51,7 @@ impl Participant {
         if self.validations.contains_key(&validation) {
             return;
         }
-        if let Some(key) = misplaced(ctx, &part) {
-            let refusal = Refusal::NotHere { server: ctx.config.me, key };
+        if let Some(refusal) = misplaced(ctx, &part) {
             return validated(ctx, validation, Vote::No(refusal), epoch);
         }
         let ignores_locks = !needs_locks(&part) && ctx.config.has(Flaw::ValidationIgnoresLocks);

@@ -6,6 +6,7 @@ mod acknowledgement;
 mod apart;
 mod contention;
 mod coordinator;
+mod moves;
 mod participant;
 mod resolve;
 mod restart;

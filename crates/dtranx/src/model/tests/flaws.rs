@@ -56,6 +56,12 @@ flaws! {
     flaw_gone_leave_one_by_one_is_noticed: GoneLeaveOneByOne in
         Plan { disconnections: 1, ..transfer_and_two_that_wait_from_afar() },
     flaw_kept_for_ever_is_noticed: KeptForEver in increments_and_retry(&["1a"], 1, false),
+    flaw_keys_elsewhere_accepted_is_noticed: KeysElsewhereAccepted in old_map_after_a_move(),
+    flaw_map_not_changed_is_noticed: MapNotChanged in old_map_after_a_move(),
+    flaw_map_not_locked_is_noticed: MapNotLocked in two_moves_to_one_server(),
+    flaw_fence_not_locked_is_noticed: FenceNotLocked in write_skew_beside_a_move(),
+    flaw_fence_not_restored_is_noticed: FenceNotRestored in
+        Plan { crashes: 1, crash_only: Some(1), ..write_skew_beside_a_move() },
     flaw_unkept_locks_taken_is_noticed: UnkeptLocksTaken in increment_that_names_a_transfer(),
 }
 

@@ -1,7 +1,7 @@
 //! Plans that several explorations share.
 
 use crate::core::Epoch;
-use crate::model::plan::{Plan, Snap, Tx, key, snap, tx};
+use crate::model::plan::{Asks, Plan, Snap, Tx, key, moving, snap, tx};
 
 /// Two transactions; each reads the key that the other writes.
 pub(super) fn write_skew() -> Plan {
@@ -227,4 +227,54 @@ pub(super) fn transfer_of_a_lost_coordinator_and_a_key_put_back() -> Plan {
     let transfer = Tx { after: Some(0), ..tx(1, &[], &["2b", "2c", "3d"]) };
     let plan = Plan::new(3, vec![before, transfer]);
     Plan { before: 1, crashes: 1, crash_only: Some(2), ruins: Some(1), ..plan }
+}
+
+/// A key that is there moves while a transaction that has read it writes it again.
+pub(super) fn increment_beside_a_move() -> Plan {
+    let txs = vec![tx(1, &[], &["1a"]), moving(2, 1, 2, &["1a"]), tx(1, &["1a"], &["1a"])];
+    Plan { before: 1, ..Plan::new(2, txs) }
+}
+
+/// [`write_skew`] while the range of an absent key, which one reads and the other writes, moves.
+pub(super) fn write_skew_beside_a_move() -> Plan {
+    let mut plan = write_skew();
+    plan.txs.push(moving(2, 1, 2, &["1a"]));
+    plan
+}
+
+/// A key has moved when a coordinator that has not heard of it writes it, and another transaction
+/// reads what the first owner says.
+pub(super) fn old_map_after_a_move() -> Plan {
+    let write = Tx { after: Some(1), ..tx(3, &[], &["1a"]) };
+    let read = Tx { after: Some(1), ..tx(2, &["1a"], &[]) };
+    let txs = vec![tx(1, &[], &["1a"]), moving(2, 1, 2, &["1a"]), write, read];
+    Plan { before: 1, asks: Asks::First, ..Plan::new(3, txs) }
+}
+
+/// A key moves there and back beside a transaction that reads it and another key.
+pub(super) fn there_and_back_beside_an_audit() -> Plan {
+    let mut back = Tx { after: Some(1), ..moving(2, 2, 1, &["1a"]) };
+    back.moving.as_mut().unwrap().moves = 2;
+    let txs = vec![tx(1, &[], &["1a", "2b"]), moving(1, 1, 2, &["1a"]), back, tx(2, &["1a", "2b"], &[])];
+    Plan { before: 1, ..Plan::new(2, txs) }
+}
+
+/// One key of a pair moves, and is written, while a snapshot of both is made and read.
+pub(super) fn move_and_write_and_snapshot() -> Plan {
+    let write = Tx { after: Some(1), ..tx(2, &[], &["1a", "2b"]) };
+    let txs = vec![tx(1, &[], &["1a", "2b"]), moving(1, 1, 2, &["1a"]), write];
+    Plan { before: 1, snaps: vec![snap(2, &["1a", "2b"])], holds: true, ..Plan::new(2, txs) }
+}
+
+/// Two servers give ranges to a third one at the same time.
+pub(super) fn two_moves_to_one_server() -> Plan {
+    Plan::new(3, vec![moving(1, 1, 2, &["1a"]), moving(3, 3, 2, &["3c"])])
+}
+
+/// A move whose coordinator is lost at any step. The server that takes the range is killed, and
+/// gets a write of a key in the range that was absent.
+pub(super) fn move_of_a_lost_coordinator() -> Plan {
+    let write = Tx { sees: Some(1), ..tx(3, &[], &["2b"]) };
+    let plan = Plan::new(3, vec![tx(2, &[], &["2a"]), moving(1, 2, 3, &["2a", "2b"]), write]);
+    Plan { before: 1, ruins: Some(1), crashes: 1, crash_only: Some(3), ..plan }
 }

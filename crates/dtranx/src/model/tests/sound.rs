@@ -309,3 +309,48 @@ fn deletion_of_a_lost_coordinator_is_resolved_by_an_operator() {
     let deletion = Tx { after: Some(0), deletes: vec![key("3c")], ..tx(1, &[], &["2b"]) };
     holds(Plan { before: 1, collected: true, ruins: Some(1), ..Plan::new(3, vec![put, deletion]) });
 }
+
+#[test]
+fn increment_beside_a_move_with_crash() {
+    holds(Plan { crashes: 1, ..increment_beside_a_move() });
+}
+
+#[test]
+fn increment_beside_a_move_with_loss_and_duplicate() {
+    holds(Plan { losses: 1, duplicates: 1, ..increment_beside_a_move() });
+}
+
+#[test]
+fn write_skew_beside_a_move_with_crash() {
+    holds(Plan { crashes: 1, crash_only: Some(1), ..write_skew_beside_a_move() });
+}
+
+#[test]
+fn old_map_after_a_move_undisturbed() {
+    holds(old_map_after_a_move());
+}
+
+#[test]
+fn there_and_back_beside_an_audit_undisturbed() {
+    holds(there_and_back_beside_an_audit());
+}
+
+#[test]
+fn move_and_write_and_snapshot_undisturbed() {
+    holds(move_and_write_and_snapshot());
+}
+
+#[test]
+fn two_moves_to_one_server_with_crash() {
+    holds(Plan { crashes: 1, ..two_moves_to_one_server() });
+}
+
+#[test]
+fn move_of_a_lost_coordinator_with_crash() {
+    holds(move_of_a_lost_coordinator());
+}
+
+#[test]
+fn increment_beside_a_move_apart_with_slow_storage() {
+    holds(apart(slow_storage(increment_beside_a_move())));
+}

@@ -24,6 +24,7 @@ use crate::server::ServerConfig;
 use crate::server::descriptors::HANDSHAKES;
 use crate::server::engine::{MemberPort, Port};
 use crate::server::event::{ReadFor, ToClient};
+use crate::server::holding::Holding;
 use crate::server::identity::{Identity, Met};
 use crate::server::member_event::{FromMembers, Restart};
 use crate::server::reads::Reads;
@@ -87,7 +88,8 @@ impl Rig {
         let ((entry, from_entry), (peers, from_peers)) = (of(entries), of(2));
         let ((acknowledged, _), (inquiry_answers, _), (queue, reads)) = (of(8), of(8), of(4096));
         let ((_, to_servers), (answers, to_clients)) = (of(8), of(4096));
-        let reads_of = Reads { storage: Arc::new(InMemory::new()), queue, stats: stats.clone() };
+        let holding = Holding::new(ME, &config.cluster.partition);
+        let reads_of = Reads { storage: Arc::new(InMemory::new()), holding, queue, stats: stats.clone() };
         let signal = Arc::new(Signal::new());
         let port = Port {
             stats,

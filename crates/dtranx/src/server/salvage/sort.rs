@@ -56,7 +56,8 @@ impl Sorter<'_> {
         let (mut sure, mut uncertain) = (Content::default(), Content::default());
         for found in self.keys() {
             let found = found?;
-            let Some(value) = found.value() else { continue };
+            // The server's map is of the cluster as it was; clients may not write it.
+            let Some(value) = found.value().filter(|_| found.key != Key::of_map()) else { continue };
             if self.is_sure(&found)? {
                 sure.count(&found.key, value);
                 writer.add(found.key.clone(), value.clone())?;
@@ -141,7 +142,7 @@ impl Sorter<'_> {
                 continue;
             }
             tranxs.push(tranx);
-            for write in writes {
+            for write in writes.into_iter().filter(|write| write.key != Key::of_map()) {
                 self.scratch.hold(&write.key)?;
                 keys.push(write.key);
             }

@@ -8,7 +8,7 @@ use std::sync::mpsc::Sender;
 
 use super::BATCH;
 use crate::core::machine::GcEvent;
-use crate::core::{Record, Recovery, SegmentId, TranxId, Write};
+use crate::core::{Key, Record, Recovery, SegmentId, TranxId, Write};
 use crate::log;
 use crate::server::event::Garbage;
 use crate::server::member_event::{Begun, Follow};
@@ -69,7 +69,9 @@ impl FollowStage {
 
     fn begin(&mut self, now_ms: u64) -> Result<(), String> {
         self.apply()?;
-        let Some(recovery) = self.recovery.take() else { return Ok(()) };
+        let Some(mut recovery) = self.recovery.take() else { return Ok(()) };
+        let map = self.storage.get(&Key::of_map()).map_err(|error| error.to_string())?;
+        recovery.stored_map(map.as_ref())?;
         let mut commands = Vec::new();
         let node = recovery.finish(now_ms, &mut commands);
         self.begun.send(Begun { node, commands }).map_err(|_| "nobody waits for the node".to_owned())

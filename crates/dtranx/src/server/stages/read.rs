@@ -4,8 +4,9 @@
 use std::sync::Arc;
 
 use super::BATCH;
-use crate::core::{Epoch, Key, KeyRange, Refusal, SnapshotAnswer, transaction::MAX_TRANSACTION_ITEMS};
+use crate::core::{Epoch, Key, KeyRange, Map, Moved, Refusal, SnapshotAnswer, transaction::MAX_TRANSACTION_ITEMS};
 use crate::server::event::{ReadFor, ToClient};
+use crate::server::holding::Holding;
 use crate::server::reads::{self, ANSWER_LIMIT_BYTES};
 use crate::server::stats::ServerStats;
 use crate::stage::{Outlet, Source, Stage};
@@ -15,6 +16,7 @@ use crate::wire::{Ask, Reply, Response};
 pub(in crate::server) struct ReadStage {
     storage: Arc<dyn Storage>,
     history: Arc<History>,
+    holding: Holding,
     stats: Arc<ServerStats>,
     source: Source<ReadFor>,
     to_clients: Outlet<ToClient>,
@@ -25,16 +27,17 @@ impl ReadStage {
     pub(in crate::server) fn new(
         storage: Arc<dyn Storage>,
         history: Arc<History>,
+        holding: Holding,
         stats: Arc<ServerStats>,
         source: Source<ReadFor>,
         to_clients: Outlet<ToClient>,
     ) -> Self {
-        Self { storage, history, stats, source, to_clients, batch: Vec::new() }
+        Self { storage, history, holding, stats, source, to_clients, batch: Vec::new() }
     }
 
     fn answer(&self, ask: Ask) -> Reply {
         match ask {
-            Ask::Get(keys) => reads::stored(&*self.storage, &keys),
+            Ask::Get(keys) => reads::stored(&*self.storage, &self.holding, &keys),
             Ask::Scan { range, items } => self.scan(&range, items),
             Ask::GetAt { epoch, .. } | Ask::ScanAt { epoch, .. } if epoch >= self.stats.epoch() => {
                 Reply::Refused(format!("there is no snapshot {epoch}: the server is in epoch {}", self.stats.epoch()))
@@ -51,7 +54,11 @@ impl ReadStage {
         if keys.len() > MAX_TRANSACTION_ITEMS {
             return Reply::Refused(format!("{} keys at once; the limit is {MAX_TRANSACTION_ITEMS}", keys.len()));
         }
-        match self.history.get(&*self.storage, epoch, keys) {
+        let found = self.history.get(&*self.storage, epoch, keys);
+        if let Some(reply) = self.elsewhere_at(epoch, |map| self.holding.missing(map, keys)) {
+            return reply;
+        }
+        match found {
             Ok(Ok(items)) => reads::within_limit(items),
             Ok(Err(old)) => self.too_old(old),
             Err(error) => Reply::Refused(error.to_string()),
@@ -59,10 +66,23 @@ impl ReadStage {
     }
 
     fn scan_at(&self, epoch: Epoch, range: &KeyRange, items: u32) -> Reply {
-        match self.history.scan(&*self.storage, epoch, range, limit(items)) {
+        let found = self.history.scan(&*self.storage, epoch, range, limit(items));
+        if let Some(reply) = self.elsewhere_at(epoch, |map| self.holding.missing_range(map, range)) {
+            return reply;
+        }
+        match found {
             Ok(Ok(FoundAt { items, through })) => Reply::FoundAt { items, through },
             Ok(Err(old)) => self.too_old(old),
             Err(error) => Reply::Refused(error.to_string()),
+        }
+    }
+
+    /// The answer to a read as of a snapshot if this server did not hold then what is read.
+    fn elsewhere_at(&self, epoch: Epoch, missing: impl FnOnce(&Map) -> Option<Moved>) -> Option<Reply> {
+        match self.holding.map_at(&*self.storage, &self.history, epoch) {
+            Ok(Ok(map)) => missing(&map).map(Reply::NotHere),
+            Ok(Err(old)) => Some(self.too_old(old)),
+            Err(error) => Some(Reply::Refused(error.to_string())),
         }
     }
 
@@ -72,7 +92,13 @@ impl ReadStage {
     }
 
     fn scan(&self, range: &KeyRange, items: u32) -> Reply {
-        match self.storage.scan(range, limit(items)) {
+        let found = self.storage.scan_items(range, limit(items));
+        match self.holding.range_elsewhere(&*self.storage, range) {
+            Ok(Some(moved)) => return Reply::NotHere(moved),
+            Ok(None) => {}
+            Err(error) => return Reply::Refused(error.to_string()),
+        }
+        match found {
             Ok(found) => Reply::Found { items: found.items, complete: found.complete },
             Err(error) => Reply::Refused(error.to_string()),
         }

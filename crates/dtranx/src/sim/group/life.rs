@@ -2,7 +2,7 @@
 
 use super::super::{place::Place, world::World};
 use crate::core::{
-    Input, LogTicket, Record, Recovery,
+    Input, Key, LogTicket, Record, Recovery,
     group::{Index, Position},
     machine::GcEvent,
 };
@@ -67,7 +67,8 @@ impl World<'_> {
         let Some(server) = self.servers.get_mut(&place) else { return };
         let now_ms = server.now_ms(self.now_us);
         let Some(member) = &mut server.member else { return };
-        let Some(recovery) = member.recovery.take() else { return };
+        let Some(mut recovery) = member.recovery.take() else { return };
+        recovery.stored_map(server.disk.items.get(&Key::of_map())).expect("the map is as it was written");
         for (tranx, writes) in std::mem::take(&mut member.applied) {
             self.history.applied(tranx, &writes);
         }

@@ -3,8 +3,8 @@
 use dtranx::cluster::{Cluster, Server};
 use dtranx::core::{
     Again, ClientId, CommitAnswer, Current, Epoch, GcRecord, Incarnation, Item, Key, KeyRange, LimitError, Message,
-    MessageId, Outcome, Read, Record, Refusal, RequestId, ScanRead, ServerId, Settlement, SnapshotAnswer,
-    SnapshotMessage, Standing, StoreId, Transaction, TranxId, ValidationId, Value, Vote, Write,
+    MessageId, Moved, Moving, Outcome, Read, Record, Refusal, RequestId, ScanRead, ServerId, Settlement,
+    SnapshotAnswer, SnapshotMessage, Standing, StoreId, Transaction, TranxId, ValidationId, Value, Vote, Write,
 };
 use dtranx::log::{Position, payload};
 use dtranx::stage::{QueueReading, Readings, StageReading};
@@ -46,7 +46,22 @@ fn transaction() -> Transaction {
     let reads = vec![Read { key: key("a"), version: Some(TRANX) }, Read { key: key(""), version: None }];
     let range = KeyRange::prefix(key("k"));
     let scans = vec![ScanRead { range, found: vec![(key("k1"), TRANX), (key("k2"), TRANX)] }];
-    Transaction { reads, scans, writes: writes() }
+    Transaction { reads, scans, writes: writes(), moving: None }
+}
+
+/// Moves a range in which one key was found.
+fn a_move() -> Transaction {
+    let Moved { range, to, moves } = moved();
+    Transaction {
+        scans: vec![ScanRead { range: range.clone(), found: vec![(key("k1"), TRANX)] }],
+        writes: vec![Write { key: key("k1"), value: Some(Value::new("one").unwrap()) }],
+        moving: Some(Box::new(Moving { range, from: ServerId(1), to, moves })),
+        ..Transaction::default()
+    }
+}
+
+fn moved() -> Moved {
+    Moved { range: KeyRange::until(key("k"), key("m")), to: ServerId(300), moves: 70_000 }
 }
 
 fn cluster() -> Cluster {
@@ -128,6 +143,7 @@ fn requests() -> Vec<(&'static str, Request)> {
         ("get", request(Ask::Get(vec![key("a"), key(""), key("b")]))),
         ("scan", request(Ask::Scan { range: KeyRange::until(key("a"), key("m")), items: 100 })),
         ("commit", request(Ask::Commit(transaction()))),
+        ("move", request(Ask::Commit(a_move()))),
         ("commit_retry", request(Ask::CommitAgain { transaction: transaction(), again: AGAIN })),
         ("commit_again", Request { id: 5, is_repeated: true, ask: Ask::Commit(transaction()) }),
         ("status", request(Ask::Status)),
@@ -141,21 +157,34 @@ fn requests() -> Vec<(&'static str, Request)> {
 fn responses() -> Vec<(&'static str, Response)> {
     let stale = Refusal::Stale { current: vec![Current { key: key("a"), item: Some(item()) }], kept: Some(TRANX) };
     let invalid = Refusal::Invalid(LimitError::KeyTwice { key: key("a"), list: "reads".to_owned() });
+    let reserved = Refusal::Invalid(LimitError::Reserved { key: Key::of_map() });
+    let no_move = Refusal::Invalid(LimitError::Move { why: "it has not one scan".to_owned() });
+    let large_map = Refusal::Invalid(LimitError::Map { ranges: 70_000 });
+    let elsewhere = Refusal::NotHere { server: ServerId(300), key: key("k"), moved: Box::new(moved()) };
+    let here = Refusal::Here { server: ServerId(300), key: key("k") };
     let restarted = Refusal::Restarted { server: ServerId(300) };
+    let answered = |refusal| Reply::Commit(CommitAnswer::Refused(refusal));
     let too_old = Refusal::SnapshotTooOld { server: ServerId(300), why: "was restarted since".to_owned() };
     let replies = vec![
         ("values", Reply::Values(vec![None, Some(item())])),
         ("found", Reply::Found { items: vec![(key("a"), item())], complete: false }),
         ("committed", Reply::Commit(CommitAnswer::Committed(TRANX))),
         ("validated", Reply::Commit(CommitAnswer::Validated(VALIDATION))),
-        ("stale", Reply::Commit(CommitAnswer::Refused(stale))),
-        ("invalid", Reply::Commit(CommitAnswer::Refused(invalid))),
+        ("stale", answered(stale)),
+        ("invalid", answered(invalid)),
+        ("reserved", answered(reserved)),
+        ("no_move", answered(no_move)),
+        ("large_map", answered(large_map)),
+        ("elsewhere", answered(elsewhere)),
+        ("here", answered(here)),
+        ("is_moving", answered(Refusal::IsMoving { key: key("k") })),
         ("status", Reply::Status(Box::new(status()))),
         ("refused", Reply::Refused("the server is at its limit".to_owned())),
         ("snapshot", Reply::Snapshot(SnapshotAnswer::Made(EPOCH))),
-        ("restarted", Reply::Commit(CommitAnswer::Refused(restarted))),
+        ("restarted", answered(restarted)),
         ("too_old", Reply::Snapshot(SnapshotAnswer::Refused(too_old))),
         ("found_at", Reply::FoundAt { items: vec![(key("a"), item())], through: Some(key("b")) }),
+        ("not_here", Reply::NotHere(moved())),
     ];
     replies.into_iter().map(|(name, reply)| (name, Response { id: 5, reply })).collect()
 }
@@ -210,6 +239,10 @@ fn messages() -> Vec<(&'static str, Message)> {
             },
         ),
         ("keep", Message::Keep { tranx: TRANX }),
+        (
+            "prepare_move",
+            Message::Prepare { tranx: TRANX, participants: PARTICIPANTS.to_vec(), part: a_move(), standing: STANDING },
+        ),
         ("validate", Message::Validate { validation: VALIDATION, part: transaction(), epoch: EPOCH }),
         ("yes", Message::Vote { tranx: TRANX, vote: Vote::Yes, epoch: EPOCH }),
         ("no", Message::Vote { tranx: TRANX, vote: Vote::No(refusal), epoch: Epoch(0) }),

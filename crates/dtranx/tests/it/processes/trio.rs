@@ -38,6 +38,18 @@ impl Trio {
         Self::with(medium, COLLECTS, false)
     }
 
+    /// Starts three servers whose ranges begin with these keys, and waits until each listens.
+    pub(crate) fn ranges(medium: &str, first_keys: [&str; 3]) -> Self {
+        let range = |(at, key): (usize, &&str)| format!("{{ first_key = \"{key}\", server = {} }}", at + 1);
+        let ranges: Vec<_> = first_keys.iter().enumerate().map(range).collect();
+        Self::start_all(
+            medium,
+            COLLECTS,
+            false,
+            &format!("[partition]\nby = \"ranges\"\nranges = [{}]\n", ranges.join(", ")),
+        )
+    }
+
     /// Starts the three members of a group and waits until each listens.
     pub(crate) fn group(medium: &str) -> Self {
         Self::group_with(medium, "")
@@ -54,13 +66,17 @@ impl Trio {
     }
 
     fn with(medium: &str, limits: &str, is_group: bool) -> Self {
+        Self::start_all(medium, limits, is_group, "")
+    }
+
+    fn start_all(medium: &str, limits: &str, is_group: bool, partition: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let ports: Vec<_> = (0..3).map(|_| HeldPort::pick().unwrap()).collect();
         let proxies: Vec<_> = ports.iter().map(|port| Proxy::start(port.address())).collect();
         let addresses: Vec<_> = proxies.iter().map(|proxy| proxy.address).collect();
         let config = format!(
             "cluster = \"trio\"\nfolder = \"unused\"\nmedium = \"{medium}\"\nservers = [{}]\n\
-             [limits]\nsegment_mib = 16\n{limits}[threads]\npinned = false\n",
+             [limits]\nsegment_mib = 16\n{limits}[threads]\npinned = false\n{partition}",
             if is_group { group_of(&addresses) } else { servers_at(&addresses) }
         );
         std::fs::write(folder.path().join("trio.toml"), config).unwrap();

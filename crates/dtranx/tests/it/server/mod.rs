@@ -10,6 +10,7 @@ mod group;
 mod identity;
 mod in_doubt;
 mod log_space;
+mod moves;
 mod network;
 mod queues;
 mod resolve;

@@ -30,6 +30,7 @@ impl LockTable {
     pub(super) fn drop_held(&mut self, work: WorkId, now_ms: u64, over: &mut Vec<WaitOver>) -> Vec<Key> {
         let Some(held) = self.held.remove(&work) else { return Vec::new() };
         self.ranges.remove(&work);
+        self.fences.remove(&work);
         if let Some(until_ms) = held.kept_until_ms {
             self.timers.remove(&(until_ms, work));
         }

@@ -16,16 +16,18 @@
 //! that attempt unchanged, or are dropped. `participant` decides whether a transaction may still
 //! request locks (the "faulty re-lock" of section 3.3.2).
 //!
-//! `blocking` decides who is in whose way, `waiting` has the queues, `probing` the probes, and
-//! `holding` the locks that are held.
+//! `blocking` decides who is in whose way, `waiting` has the queues, `probing` the probes,
+//! `holding` the locks that are held, and `fencing` the ranges that move to another server.
 
 mod blocking;
+mod fencing;
 mod holding;
 mod probing;
 mod waiting;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use self::fencing::Fences;
 use super::entry::Entry;
 use crate::core::wanted::{Claim, Locks};
 use crate::core::{id::WorkId, item::Key, range::KeyRange, refusal::Refusal, standing::Place};
@@ -88,6 +90,7 @@ pub(super) struct LockTable {
     ranged: BTreeSet<Place>,
     /// Probes: each waits until every one of its keys was not exclusively locked at some instant.
     probes: BTreeMap<WorkId, Probe>,
+    fences: Fences,
     /// Times at which a holder, a waiter or a probe is looked at again, in milliseconds.
     timers: BTreeSet<(u64, WorkId)>,
 }
@@ -138,6 +141,15 @@ impl LockTable {
         let is_kept =
             |kept: &WorkId| claim.takes_any || self.held.get(kept).is_some_and(|held| held.kept_until_ms.is_some());
         let kept = claim.kept.filter(is_kept);
+        if let Some(key) = self.fenced(work, &locks, kept) {
+            return Acquired::Refused(Refusal::IsMoving { key });
+        }
+        if let Some(range) = locks.fence.clone() {
+            let free = kept.map(|kept| self.drop_held(kept, times.now_ms, over)).unwrap_or_default();
+            let acquired = self.acquire_fence(work, range, locks, claim, times);
+            self.settle(free, times.now_ms, over);
+            return acquired;
+        }
         if !claim.waits_to_read
             && let Some(key) = self.unreadable(place, &locks, kept)
         {
@@ -174,11 +186,15 @@ impl LockTable {
     /// Locks what a restarted participant held before its restart, without a check for conflicts.
     /// The holder counts as older than any other.
     pub(super) fn restore(&mut self, work: WorkId, locks: Locks) {
+        if let Some(range) = &locks.fence {
+            self.restore_fence(work, range.clone());
+        }
         self.hold(work, locks, 0, 0);
     }
 
     /// Drops the locks of `work` and grants the requests that can go on without them.
     pub(super) fn release(&mut self, work: WorkId, now_ms: u64, over: &mut Vec<WaitOver>) {
+        self.drop_fence(work);
         let free = self.drop_held(work, now_ms, over);
         self.settle(free, now_ms, over);
     }
@@ -214,6 +230,7 @@ impl LockTable {
         let mut wanted = Vec::new();
         for work in self.asking(is_gone) {
             self.forget_probe(work);
+            self.drop_fence(work);
             wanted.extend(self.dequeue(work).map(|waiter| waiter.locks));
             over.push(WaitOver::Refused(work, refusal.clone()));
         }
@@ -223,7 +240,8 @@ impl LockTable {
 
     /// Waiting requests and probes that satisfy `which`.
     pub(super) fn asking(&self, which: impl Fn(WorkId) -> bool) -> Vec<WorkId> {
-        self.places.keys().chain(self.probes.keys()).copied().filter(|work| which(*work)).collect()
+        let waiting = self.places.keys().chain(self.probes.keys()).copied();
+        waiting.chain(self.waiting_fences().map(|(work, _)| work)).filter(|work| which(*work)).collect()
     }
 
     /// Refuses waiting requests and probes whose time is over, and drops kept locks whose time is
@@ -236,6 +254,8 @@ impl LockTable {
                 self.release(work, times.now_ms, over);
             } else if let Some(key) = self.forget_probe(work) {
                 over.push(WaitOver::Refused(work, Refusal::ReadLocked { key }));
+            } else if self.drop_fence(work) {
+                over.push(WaitOver::Refused(work, Refusal::LockWaitExpired));
             } else if let Some(place) = self.places.get(&work).copied() {
                 self.look_at(place, times, over);
             }
@@ -259,7 +279,7 @@ impl LockTable {
 
     /// Number of requests and probes that wait.
     pub(super) fn waiting(&self) -> usize {
-        self.waiting.len() + self.probes.len()
+        self.waiting.len() + self.probes.len() + self.waiting_fences().count()
     }
 }
 

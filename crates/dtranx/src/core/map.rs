@@ -1,0 +1,376 @@
+//! Where keys are: as configured, and as ranges have moved since (decision 0082).
+//!
+//! Every server keeps a map under a reserved key of its items. It holds exactly those ranges of
+//! which its own map says so; what it says of other servers are hints. Each range has the number of
+//! its moves: of two maps, the one with more moves knows better where a range is.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    id::ServerId,
+    item::{Item, Key, LimitError, Value},
+    partition::Partition,
+    range::{KeyBound, KeyRange},
+    refusal::Moved,
+    transaction::{Moving, ScanRead, Transaction, Write},
+};
+
+/// The most ranges of one map.
+pub const MAX_PIECES: usize = 4096;
+
+/// Map from keys to servers.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Map {
+    /// By the keys' hashes. It does not change.
+    Hash(Partition),
+    /// Ranges that are next to each other, in order. The first one begins with the empty key.
+    Ranges(Vec<Piece>),
+}
+
+/// A range of a map, which ends where the next one begins.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Piece {
+    /// First key of the range.
+    pub first: Key,
+    /// Server that holds the range.
+    pub holder: ServerId,
+    /// Number of moves that have brought the range there.
+    pub moves: u64,
+}
+
+/// The maps of one server's node.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Maps {
+    /// The server's own map: what it holds, and what it knew of others at its last move.
+    pub(crate) held: Map,
+    /// Best knowledge of where all keys are.
+    pub(crate) known: Map,
+}
+
+impl From<&Partition> for Map {
+    fn from(partition: &Partition) -> Self {
+        let Partition::Ranges(ranges) = partition else { return Self::Hash(partition.clone()) };
+        let piece = |(first, holder): &(Key, ServerId)| Piece { first: first.clone(), holder: *holder, moves: 0 };
+        Self::Ranges(ranges.iter().map(piece).collect())
+    }
+}
+
+impl Map {
+    /// The server that holds `key`.
+    pub fn server_of(&self, key: &Key) -> ServerId {
+        match self {
+            Self::Hash(partition) => partition.server_of(key),
+            Self::Ranges(pieces) => at(pieces, key).map_or(ServerId(0), |(_, piece)| piece.holder),
+        }
+    }
+
+    /// The parts of `range`, in order, each with its holder; by hash, one for each server.
+    pub fn pieces(&self, range: &KeyRange) -> Vec<(KeyRange, ServerId)> {
+        match self {
+            Self::Hash(partition) => partition.servers().into_iter().map(|server| (range.clone(), server)).collect(),
+            Self::Ranges(_) => self.parts(range).map(|(part, piece)| (part, piece.holder)).collect(),
+        }
+    }
+
+    /// Parts of a map by ranges that are in `range`, in order.
+    fn parts(&self, range: &KeyRange) -> impl Iterator<Item = (KeyRange, &Piece)> {
+        let pieces = if let Self::Ranges(pieces) = self { pieces.as_slice() } else { &[] };
+        let from = at(pieces, &range.start).map_or(0, |(place, _)| place);
+        let next = pieces.iter().skip(from + 1).map(Some).chain([None]);
+        let is_within = |piece: &Piece| range.contains(&piece.first);
+        pieces.iter().skip(from).zip(next).enumerate().map_while(move |(nth, (piece, next))| {
+            if nth > 0 && !is_within(piece) || range.is_empty() {
+                return None;
+            }
+            let start = piece.first.clone().max(range.start.clone());
+            let next = next.filter(|next| is_within(next));
+            let end = next.map_or_else(|| range.end.clone(), |next| Some(KeyBound::Before(next.first.clone())));
+            Some((KeyRange { start, end }, piece))
+        })
+    }
+
+    /// Returns true if `server` holds every key that may be in `range`. By hash each server may
+    /// hold some of any range.
+    pub fn holds(&self, server: ServerId, range: &KeyRange) -> bool {
+        self.parts(range).all(|(_, piece)| piece.holder == server)
+    }
+
+    /// The most moves of any part of `range`.
+    pub fn moves_of(&self, range: &KeyRange) -> u64 {
+        self.parts(range).map(|(_, piece)| piece.moves).max().unwrap_or(0)
+    }
+
+    /// The range around `key` that has one holder.
+    pub fn around(&self, key: &Key) -> Moved {
+        let Self::Ranges(pieces) = self else {
+            return Moved { range: KeyRange::all(), to: self.server_of(key), moves: 0 };
+        };
+        let (place, start) =
+            at(pieces, key).map_or((0, Key::smallest()), |(place, piece)| (place, piece.first.clone()));
+        let end = pieces.get(place + 1).map(|next| KeyBound::Before(next.first.clone()));
+        let (to, moves) = pieces.get(place).map_or((ServerId(0), 0), |piece| (piece.holder, piece.moves));
+        Moved { range: KeyRange { start, end }, to, moves }
+    }
+
+    /// Notes that a range has moved, unless more moves of it are known. A map by hash stays as it
+    /// is.
+    pub fn learn(&mut self, moved: &Moved) {
+        let older = |(part, piece): (KeyRange, &Piece)| (piece.moves < moved.moves).then_some(part);
+        let parts: Vec<KeyRange> = self.parts(&moved.range).filter_map(older).collect();
+        parts.iter().for_each(|part| self.assign(part, moved.to, moved.moves));
+    }
+
+    /// Learns all that another map knows.
+    pub fn learn_all(&mut self, other: &Self) {
+        for (range, piece) in other.parts(&KeyRange::all()) {
+            self.learn(&Moved { range, to: piece.holder, moves: piece.moves });
+        }
+    }
+
+    fn assign(&mut self, range: &KeyRange, holder: ServerId, moves: u64) {
+        let behind = range.behind();
+        let Self::Ranges(pieces) = self else { return };
+        let rest = behind.as_ref().and_then(|key| at(pieces, key)).map(|(_, piece)| piece.clone());
+        let rest = behind.clone().zip(rest).map(|(first, piece)| Piece { first, ..piece });
+        let from = pieces.partition_point(|piece| piece.first < range.start);
+        let until = behind.map_or(pieces.len(), |key| pieces.partition_point(|piece| piece.first <= key));
+        let new = [Piece { first: range.start.clone(), holder, moves }];
+        pieces.splice(from..until.max(from), new.into_iter().chain(rest));
+        pieces.dedup_by(|next, before| (next.holder, next.moves) == (before.holder, before.moves));
+    }
+
+    /// Number of the ranges.
+    pub fn len(&self) -> usize {
+        if let Self::Ranges(pieces) = self { pieces.len() } else { 1 }
+    }
+
+    /// Returns true if the map has no range.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The map in the item under [`Key::of_map`], and the configured one if there is none.
+    ///
+    /// # Errors
+    /// The item holds no map.
+    pub fn stored(item: Option<&Item>, configured: &Partition) -> Result<Self, String> {
+        let Some(item) = item else { return Ok(Self::from(configured)) };
+        Self::read(&item.value).ok_or_else(|| "the stored map of keys to servers is damaged".to_owned())
+    }
+
+    /// The map that these writes store, if one of them does.
+    pub(crate) fn written(writes: &[Write]) -> Option<Self> {
+        let map = writes.iter().find(|write| write.key == Key::of_map())?;
+        Self::read(map.value.as_ref()?)
+    }
+
+    fn read(value: &Value) -> Option<Self> {
+        let is_whole = |map: &Self| match map {
+            Self::Hash(_) => false,
+            Self::Ranges(pieces) => {
+                pieces.first().is_some_and(|piece| piece.first == Key::smallest())
+                    && pieces.is_sorted_by(|left, right| left.first < right.first)
+            }
+        };
+        postcard::from_bytes(value.as_bytes()).ok().filter(is_whole)
+    }
+
+    /// The write that stores this map as it is after a move.
+    ///
+    /// # Errors
+    /// The map has too many ranges then, or too many bytes of keys.
+    pub(crate) fn after(&self, moving: &Moving) -> Result<Write, LimitError> {
+        let mut map = self.clone();
+        map.assign(&moving.range, moving.to, moving.moves);
+        let value = Value::new(postcard::to_allocvec(&map).unwrap_or_default());
+        let value = value.ok().filter(|_| map.len() <= MAX_PIECES).ok_or(LimitError::Map { ranges: map.len() })?;
+        Ok(Write { key: Key::of_map(), value: Some(value) })
+    }
+
+    /// Returns true if everything that `transaction` reads and writes concerns one server. An empty
+    /// transaction concerns none, and a move two.
+    pub(crate) fn is_on_one_server(&self, transaction: &Transaction) -> bool {
+        let reads = transaction.reads.iter().map(|read| self.server_of(&read.key));
+        let writes = transaction.writes.iter().map(|write| self.server_of(&write.key));
+        let scans = transaction.scans.iter().flat_map(|scan| self.pieces(&scan.range)).map(|(_, server)| server);
+        let mut servers = reads.chain(writes).chain(scans);
+        transaction.moving.is_none() && servers.next().is_some_and(|first| servers.all(|server| server == first))
+    }
+
+    /// The part of `transaction` that concerns each server.
+    pub fn split(&self, transaction: Transaction) -> BTreeMap<ServerId, Transaction> {
+        if let Some(moving) = transaction.moving.clone() {
+            return split_move(transaction, moving);
+        }
+        let mut parts: BTreeMap<ServerId, Transaction> = BTreeMap::new();
+        for read in transaction.reads {
+            parts.entry(self.server_of(&read.key)).or_default().reads.push(read);
+        }
+        for write in transaction.writes {
+            parts.entry(self.server_of(&write.key)).or_default().writes.push(write);
+        }
+        for scan in transaction.scans {
+            for (range, server) in self.pieces(&scan.range) {
+                let is_there = |(key, _): &&(Key, _)| range.contains(key) && self.server_of(key) == server;
+                let found = scan.found.iter().filter(is_there).cloned().collect();
+                parts.entry(server).or_default().scans.push(ScanRead { range, found });
+            }
+        }
+        parts
+    }
+}
+
+/// Place and piece of a key in a map by ranges.
+fn at<'a>(pieces: &'a [Piece], key: &Key) -> Option<(usize, &'a Piece)> {
+    let place = pieces.partition_point(|piece| piece.first <= *key).checked_sub(1)?;
+    pieces.get(place).map(|piece| (place, piece))
+}
+
+/// A move in two parts: who gives the range deletes what the scan has found there; who takes it
+/// writes that, and has found nothing there.
+fn split_move(transaction: Transaction, moving: Box<Moving>) -> BTreeMap<ServerId, Transaction> {
+    let Transaction { scans, writes, .. } = transaction;
+    let (from, to, moving) = (moving.from, moving.to, Some(moving));
+    let nothing = scans.iter().map(|scan| ScanRead { range: scan.range.clone(), found: Vec::new() }).collect();
+    let deletions = writes.iter().map(|write| Write { key: write.key.clone(), value: None }).collect();
+    let given = Transaction { scans, writes: deletions, moving: moving.clone(), ..Transaction::default() };
+    let taken = Transaction { scans: nothing, writes, moving, ..Transaction::default() };
+    BTreeMap::from([(from, given), (to, taken)])
+}
+
+impl Maps {
+    pub(crate) fn new(held: Map) -> Self {
+        Self { known: held.clone(), held }
+    }
+
+    /// The server's own map has changed.
+    pub(crate) fn hold(&mut self, map: Map) {
+        self.held = map;
+        self.known.learn_all(&self.held);
+        self.forget();
+    }
+
+    /// Learns from another server where a range is.
+    pub(crate) fn learn(&mut self, moved: &Moved) {
+        self.known.learn(moved);
+        self.forget();
+    }
+
+    /// Hints are in no log and can be had again.
+    fn forget(&mut self) {
+        if self.known.len() > MAX_PIECES {
+            self.known = self.held.clone();
+        }
+    }
+
+    /// Where the range around a key is that server `me` does not hold.
+    pub(crate) fn hint(&self, me: ServerId, key: &Key) -> Moved {
+        let known = self.known.around(key);
+        if known.to == me { self.held.around(key) } else { known }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test may panic")]
+mod tests {
+    use super::*;
+    use crate::core::TranxId;
+
+    fn key(bytes: &'static str) -> Key {
+        Key::new(bytes).unwrap()
+    }
+
+    fn map() -> Map {
+        Map::from(&Partition::Ranges(vec![(key(""), ServerId(1)), (key("h"), ServerId(2)), (key("p"), ServerId(1))]))
+    }
+
+    fn range(start: &'static str, end: &'static str) -> KeyRange {
+        KeyRange::until(key(start), key(end))
+    }
+
+    fn learned(mut map: Map, range: KeyRange, to: u16, moves: u64) -> Map {
+        map.learn(&Moved { range, to: ServerId(to), moves });
+        map
+    }
+
+    /// The holders of the keys "a" to "z".
+    fn holders(map: &Map) -> String {
+        (b'a'..=b'z').map(|c| map.server_of(&Key::new(vec![c]).unwrap()).0.to_string()).collect()
+    }
+
+    #[test]
+    fn learn_gives_the_range_and_no_other_key_to_its_holder() {
+        let within = learned(map(), range("c", "e"), 3, 1);
+        assert_eq!(holders(&within), "11331112222222211111111111");
+        let across = learned(map(), range("g", "q"), 3, 1);
+        assert_eq!(holders(&across), "11111133333333331111111111");
+        let all = learned(map(), KeyRange::all(), 3, 1);
+        assert_eq!(holders(&all), "3".repeat(26));
+        assert_eq!(all.len(), 1);
+        let through = learned(map(), KeyRange::through(key("b"), key("b")), 3, 1);
+        assert_eq!((holders(&through).as_str(), through.server_of(&key("b\0")).0), ("13111112222222211111111111", 1));
+        assert_eq!(learned(map(), range("c", "c"), 3, 1), map());
+    }
+
+    #[test]
+    fn learn_believes_more_moves_whatever_is_heard_last() {
+        let moved = learned(map(), range("c", "e"), 3, 2);
+        assert_eq!(learned(moved.clone(), range("a", "f"), 2, 1), {
+            let before = learned(moved.clone(), range("a", "c"), 2, 1);
+            learned(before, range("e", "f"), 2, 1)
+        });
+        assert_eq!(holders(&learned(moved, range("d", "e"), 2, 3)), "11321112222222211111111111");
+    }
+
+    #[test]
+    fn pieces_are_parts_of_the_range_with_one_holder_each() {
+        let pieces = map().pieces(&range("g", "q"));
+        let expected = [(range("g", "h"), 1), (range("h", "p"), 2), (range("p", "q"), 1)];
+        assert_eq!(pieces, expected.map(|(range, server)| (range, ServerId(server))));
+        assert!(map().holds(ServerId(2), &range("h", "p")) && !map().holds(ServerId(2), &range("h", "q")));
+        assert_eq!(map().pieces(&range("q", "g")), []);
+    }
+
+    #[test]
+    fn stored_map_is_read_again_and_damage_is_named() {
+        let moving = Moving { range: range("c", "e"), from: ServerId(1), to: ServerId(2), moves: 1 };
+        let write = map().after(&moving).unwrap();
+        let item = Item { value: write.value.clone().unwrap(), version: TranxId { server: ServerId(1), number: 1 } };
+        let partition = Partition::Hash(vec![ServerId(1)]);
+        assert_eq!(Map::stored(Some(&item), &partition).unwrap(), learned(map(), range("c", "e"), 2, 1));
+        assert_eq!(Map::stored(None, &partition).unwrap(), Map::Hash(partition.clone()));
+        let damaged = Item { value: Value::new("?").unwrap(), ..item };
+        assert!(Map::stored(Some(&damaged), &partition).unwrap_err().contains("damaged"));
+    }
+
+    #[test]
+    fn map_with_too_many_ranges_is_refused() {
+        let pieces = (0..MAX_PIECES as u32).map(|n| {
+            let first = if n == 0 { Key::smallest() } else { Key::new(n.to_be_bytes().to_vec()).unwrap() };
+            Piece { first, holder: ServerId(n as u16 % 2), moves: 0 }
+        });
+        let full = Map::Ranges(pieces.collect());
+        let moving = |end: &'static str| Moving {
+            range: KeyRange::until(key("a"), key(end)),
+            from: ServerId(1),
+            to: ServerId(2),
+            moves: 1,
+        };
+        assert_eq!(full.after(&moving("b")), Err(LimitError::Map { ranges: MAX_PIECES + 2 }));
+    }
+
+    #[test]
+    fn split_gives_each_server_its_part_of_a_scan() {
+        let version = TranxId { server: ServerId(1), number: 1 };
+        let found = vec![(key("a"), version), (key("k"), version)];
+        let whole = Transaction { scans: vec![ScanRead { range: KeyRange::all(), found }], ..Default::default() };
+        let parts = map().split(whole);
+        let scans = |server: u16| parts[&ServerId(server)].scans.clone();
+        let last = KeyRange { start: key("p"), end: None };
+        let first = ScanRead { range: range("", "h"), found: vec![(key("a"), version)] };
+        assert_eq!(scans(1), [first, ScanRead { range: last, found: vec![] }]);
+        assert_eq!(scans(2), [ScanRead { range: range("h", "p"), found: vec![(key("k"), version)] }]);
+    }
+}
