@@ -112,8 +112,8 @@ pub fn fuse(
     demands: &[Demand<'_>],
     as_read: &[Exact],
 ) -> Option<RawArrayBuf> {
-    let exactly = clean().clone();
-    let outcome = locked_if_exactly(exactly, update, demands, as_read, &mut Constants::InPlace)?.by(writer, over);
+    let exactly = clean_with(demands)?;
+    let outcome = locked_if_exactly(exactly, update, as_read, &mut Constants::InPlace)?.by(writer, over);
     Some(stage(outcome))
 }
 
@@ -137,7 +137,8 @@ pub fn fuse_together(all: &[Fusing<'_>], writer: TxId, over: &[TxId], max_bytes:
         let (id, mut constants) = (raw(one.id)?, Constants::Apart(RawDocumentBuf::new()));
         let mut exactly = clean().clone();
         exactly.and("$_id", Some(id.clone()));
-        let locked = locked_if_exactly(exactly, one.update, one.demands, one.as_read, &mut constants)?;
+        demand(&mut exactly, one.demands)?;
+        let locked = locked_if_exactly(exactly, one.update, one.as_read, &mut constants)?;
         if *shape.get_or_insert_with(|| locked.clone()) != locked {
             return None;
         }
@@ -222,19 +223,14 @@ impl Locked {
     }
 }
 
-/// The change of a document of which everything `exactly` says is so, and besides that what is
-/// demanded.
+/// The change of a document of which everything `exactly` says is so, and which is `as_read`.
 fn locked_if_exactly(
     mut exactly: Exactly,
     update: &Update,
-    demands: &[Demand<'_>],
     as_read: &[Exact],
     constants: &mut Constants,
 ) -> Option<Locked> {
     let changes = changes_of(update)?;
-    for (field, value) in demands {
-        exactly.and(path_of(field), Some(raw(value)?));
-    }
     for exact in as_read {
         exact.add_to(&mut exactly)?;
     }
@@ -258,19 +254,33 @@ fn locked_if_exactly(
 }
 
 /// Locks without a change, in the form of [`fuse`]: locks a clean document, or one that one of
-/// `over` has left, for `writer`. The document is modified if and only if it was locked.
-pub fn fuse_lock(writer: TxId, over: &[TxId]) -> RawArrayBuf {
-    stage(lock_if(clean().clone().into_expression(), RawDocumentBuf::new(), writer, over))
+/// `over` has left, for `writer`, if it has the values that `demands` names. The document is
+/// modified if and only if it was locked. `None`: no statement can demand such a value.
+pub fn fuse_lock(writer: TxId, over: &[TxId], demands: &[Demand<'_>]) -> Option<RawArrayBuf> {
+    Some(stage(lock_if(clean_with(demands)?.into_expression(), RawDocumentBuf::new(), writer, over)))
 }
 
-/// As [`fuse`], for a removal, and of a clean document only.
-pub fn fuse_remove(writer: TxId) -> RawArrayBuf {
+/// As [`fuse_lock`], for a removal, and of a clean document only.
+pub fn fuse_remove(writer: TxId, demands: &[Demand<'_>]) -> Option<RawArrayBuf> {
     let mut marks = RawDocumentBuf::new();
     marks.append(WRITER_KEY, rawdoc! { "$literal": tx_id_to_raw(writer) });
     marks.append(REMOVE_KEY, true);
     let locked = rawdoc! { "$mergeObjects": ["$$ROOT", marks] };
-    let is_clean = clean().clone().into_expression();
-    stage(rawdoc! { "$cond": [is_clean, locked, "$$ROOT"] })
+    Some(stage(rawdoc! { "$cond": [clean_with(demands)?.into_expression(), locked, "$$ROOT"] }))
+}
+
+/// The condition that the document is clean, and has these values.
+fn clean_with(demands: &[Demand<'_>]) -> Option<Exactly> {
+    let mut exactly = clean().clone();
+    demand(&mut exactly, demands)?;
+    Some(exactly)
+}
+
+fn demand(exactly: &mut Exactly, demands: &[Demand<'_>]) -> Option<()> {
+    for (field, value) in demands {
+        exactly.and(path_of(field), Some(raw(value)?));
+    }
+    Some(())
 }
 
 /// The pipeline of the one stage that puts the outcome in the document's place.

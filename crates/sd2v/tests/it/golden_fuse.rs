@@ -131,7 +131,7 @@ fn fuse_takes_over_what_the_named_transaction_has_left() {
 #[test]
 fn fuse_takes_over_from_any_of_several() {
     let update = Update::parse_update(bson!({ "$inc": { "a": 1 } })).unwrap();
-    for pipeline in [fuse(&update, ME, &ALL[1..], &[], &[]).unwrap(), fuse_lock(ME, &ALL[1..])] {
+    for pipeline in [fuse(&update, ME, &ALL[1..], &[], &[]).unwrap(), fuse_lock(ME, &ALL[1..], &[]).unwrap()] {
         let [stage] = stages(pipeline).try_into().unwrap();
         let vars = stage.get_document("$replaceWith").unwrap().get_document("$let").unwrap();
         let current = vars.get_document("vars").unwrap().get_document("CURRENT").unwrap();
@@ -174,10 +174,21 @@ fn plain_demands_are_values_that_expressions_compare_as_filters_do() {
 
 #[test]
 fn fuse_remove_of_a_clean_document_only() {
-    let [stage] = stages(fuse_remove(ME)).try_into().unwrap();
+    let [stage] = stages(fuse_remove(ME, &[]).unwrap()).try_into().unwrap();
     let outcome = stage.get_document("$replaceWith").unwrap().get_array("$cond").unwrap().clone();
     let locked = bson!({ "$mergeObjects": ["$$ROOT", { "_xTxId": { "$literal": id(ME) }, "_remove": true }] });
     assert_eq!(outcome, [clean(), locked, Bson::from("$$ROOT")]);
+}
+
+#[test]
+fn fuse_remove_and_lock_of_a_document_with_the_values_that_are_demanded() {
+    let filter = doc! { "_id": 1, "k": 7 };
+    let demands = plain_demands(&filter).unwrap();
+    for pipeline in [fuse_remove(ME, &demands), fuse_lock(ME, &[], &demands)] {
+        let [stage] = stages(pipeline.unwrap()).try_into().unwrap();
+        let outcome = stage.get_document("$replaceWith").unwrap().get_array("$cond").unwrap().clone();
+        assert_eq!(outcome[0], clean_and(doc! { "f6": "$k" }, doc! { "f6": 7 }));
+    }
 }
 
 #[test]

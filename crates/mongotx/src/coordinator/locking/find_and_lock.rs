@@ -257,7 +257,7 @@ fn statement_of(query: &Query, change: &Change<'_>, me: TxId, left: &[TxId]) -> 
     }
     let pipeline = match change {
         Change::Update { update, array_filters: None } if !change.is_lock() => fuse(update, me, left, &[], &[]),
-        Change::Update { array_filters: None, .. } => Some(fuse_lock(me, left)),
+        Change::Update { array_filters: None, .. } => fuse_lock(me, left, &[]),
         _ => None,
     };
     let Some(pipeline) = pipeline else { return Ok(None) };
@@ -269,9 +269,9 @@ fn statement_of(query: &Query, change: &Change<'_>, me: TxId, left: &[TxId]) -> 
 /// that is not provably the same. A document that is not free stays as it is, and is returned.
 fn first_of(query: &Query, change: &Change<'_>, me: TxId) -> Result<Option<RawDocumentBuf>> {
     let pipeline = match change {
-        Change::Remove => Some(fuse_remove(me)),
+        Change::Remove => fuse_remove(me, &[]),
         Change::Update { update, array_filters: None } if !change.is_lock() => fuse(update, me, &[], &[], &[]),
-        Change::Update { array_filters: None, .. } => Some(fuse_lock(me, &[])),
+        Change::Update { array_filters: None, .. } => fuse_lock(me, &[], &[]),
         Change::Update { .. } => None,
     };
     let shown = view::safe_filter_beside(&query.filter, me, false);

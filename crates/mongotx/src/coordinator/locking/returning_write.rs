@@ -158,7 +158,8 @@ pub(super) fn statement_of(
         Change::Remove => Some(whole(statement::lock_remove(safe, me, OwnReadLock::None, false))?),
         Change::Update { array_filters: Some(_), .. } => None,
         Change::Update { .. } if change.is_lock() && left.is_some() => {
-            Some(statement::lock_change(whole(safe)?, fuse_lock(me, left.as_slice())))
+            let query = whole(safe)?;
+            fuse_lock(me, left.as_slice(), &[]).map(|pipeline| statement::lock_change(query, pipeline))
         }
         Change::Update { .. } if change.is_lock() => {
             Some(whole(statement::lock_copy(safe, me, OwnReadLock::None, false))?)
