@@ -12,7 +12,7 @@ use super::{
     expiry::Expiries,
     finishing::{finisher::Finisher, holders::Holders, repairs::Repairs},
     lifecycle::{Lifecycle, standing::Standings},
-    locking::{Locking, locate::Locator, read_locks::ReadLocks, unique::Uniqueness, wanted_keys::WantedKeys},
+    locking::{Locking, locate::Locator, read_locks::ReadLocks, unique::Uniqueness},
     log::{records::Records, txlog::TxLog},
     queries::{
         pending::Pending,
@@ -92,7 +92,6 @@ impl SharedParts {
             standings: share(standings),
             read_locks: Arc::new(read_locks),
             uniqueness: Arc::new(Uniqueness::new(share(server), share(catalog), share(repairs))),
-            wanted: WantedKeys::default(),
             options: share(options),
         }
     }

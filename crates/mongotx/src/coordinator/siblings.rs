@@ -122,6 +122,13 @@ impl Claims {
         table.entries.get(&(ns.clone(), id)).filter(|entry| entry.state == State::Left).map(|entry| entry.owner.id)
     }
 
+    /// Returns true if another transaction of this client holds the document, or tries to lock it.
+    pub(crate) fn is_taken_by_another(&self, ns: &Namespace, id: Vec<u8>) -> bool {
+        let table = self.0.siblings.lock();
+        let entry = table.entries.get(&(ns.clone(), id));
+        entry.is_some_and(|entry| entry.state != State::Left && entry.owner.id != self.0.owner.id)
+    }
+
     /// The latest transactions that are committed and may still be what is found on documents of
     /// this collection.
     pub(crate) fn left_in(&self, ns: &Namespace) -> Vec<TxId> {

@@ -196,17 +196,21 @@ async fn a_document_that_a_rival_holds_is_a_conflict_by_its_key() {
 }
 
 /// A client whose finished documents are held back, its collection, and the gate that lets them be
-/// finished.
-async fn left_unfinished() -> (Client, Collection<Document>, Arc<Gate>) {
+/// finished. `is_known`: the client knows the documents by their keys.
+async fn left_unfinished(is_known: bool) -> (Client, Collection<Document>, Arc<Gate>) {
     let gate = Gate::before(&[Step::BeforeFinish]);
     let client = connect(ClientOptions { hook: Some(gate.clone()), ..options() }).await;
     let coll = keyed(&client, 4).await;
     gate.shut();
     let mut first = begun(&client);
-    for k in 1..=3 {
-        add(&coll, &mut first, k, 10).await.unwrap();
+    for (k, n) in [(1, 11), (2, 11), (3, 11), (4, 40)] {
+        let by = if is_known {
+            doc! {"k": k}
+        } else {
+            doc! {"_id": 10 * k}
+        };
+        coll.update_one(by, doc! {"$set": {"n": n}}).session(&mut first).await.unwrap();
     }
-    coll.update_one(doc! {"k": 4}, doc! {"$set": {"n": 40}}).session(&mut first).await.unwrap();
     first.commit().await.unwrap();
     gate.until_held().await;
     (client, coll, gate)
@@ -214,7 +218,13 @@ async fn left_unfinished() -> (Client, Collection<Document>, Arc<Gate>) {
 
 #[tokio::test]
 async fn what_the_same_client_has_committed_and_not_finished_is_taken_over() {
-    let (client, coll, gate) = left_unfinished().await;
+    for is_known in [false, true] {
+        what_is_left_is_taken_over(is_known).await;
+    }
+}
+
+async fn what_is_left_is_taken_over(is_known: bool) {
+    let (client, coll, gate) = left_unfinished(is_known).await;
     let mut second = begun(&client);
     let update = async { assert_eq!(add(&coll, &mut second, 1, 100).await.unwrap(), 1) };
     assert_eq!(commands_of(&client, update).await, one_find_and_modify());
@@ -235,14 +245,16 @@ async fn what_the_same_client_has_committed_and_not_finished_is_taken_over() {
 
 #[tokio::test]
 async fn what_was_taken_over_and_rolled_back_is_as_it_was_committed() {
-    let (client, coll, gate) = left_unfinished().await;
-    let mut second = begun(&client);
-    add(&coll, &mut second, 1, 100).await.unwrap();
-    second.rollback().await.unwrap();
-    assert_eq!(n_of(&through(&connect(options()).await, &coll), 1).await, 11);
-    gate.open();
-    assert!(client.flush(LONG).await);
-    assert_eq!(stored(&coll).await[0], doc! {"_id": 10, "k": 1, "n": 11});
+    for is_known in [false, true] {
+        let (client, coll, gate) = left_unfinished(is_known).await;
+        let mut second = begun(&client);
+        add(&coll, &mut second, 1, 100).await.unwrap();
+        second.rollback().await.unwrap();
+        assert_eq!(n_of(&through(&connect(options()).await, &coll), 1).await, 11);
+        gate.open();
+        assert!(client.flush(LONG).await);
+        assert_eq!(stored(&coll).await[0], doc! {"_id": 10, "k": 1, "n": 11});
+    }
 }
 
 #[tokio::test]
@@ -396,9 +408,12 @@ async fn what_an_answer_that_was_lost_had_locked_is_free_again_when_the_transact
     let proxy = Proxy::to(SocketAddr::from(([127, 0, 0, 1], server.port()))).await;
     let client = Client::connect_with(&proxy.uri(), options()).await.unwrap();
     let coll = keyed(&client, 3).await;
-    for removes in [false, true] {
+    for (is_known, removes) in [(false, false), (false, true), (true, false), (true, true)] {
+        if is_known {
+            assert_eq!(n_of(&coll, 2).await, 1);
+        }
         for ends_by_itself in [false, true] {
-            let name = format!("removes: {removes}, ends by itself: {ends_by_itself}");
+            let name = format!("known: {is_known}, removes: {removes}, ends by itself: {ends_by_itself}");
             let mut session = begun(&client);
             add(&coll, &mut session, 1, 1).await.unwrap();
             proxy.hold_after(0);
@@ -424,7 +439,8 @@ async fn what_an_answer_that_was_lost_had_locked_is_free_again_when_the_transact
                 false => assert_eq!(session.commit().await.unwrap_err().kind(), ErrorKind::Expired, "{name}"),
             }
             until_clean(&client, &coll, &name).await;
-            assert_eq!((n_of(&coll, 1).await, n_of(&coll, 2).await), (1, 1), "{name}");
+            let left = [1, 2, 3].map(|k| doc! {"_id": 10 * k, "k": k, "n": 1});
+            assert_eq!(stored(&coll).await, left, "{name}");
         }
     }
 }

@@ -25,6 +25,7 @@ mod growth;
 mod histories;
 mod indexes;
 mod interleavings;
+mod known_keys;
 mod late;
 mod lean;
 mod left_open;

@@ -2,6 +2,11 @@
 //! every document that has that key in its other version. One `find`, where nothing is locked; a
 //! lock is looked into when there is one.
 //!
+//! Where the client knows the `_id` that the key had (decision 0083), a query that wants one
+//! document fetches that one alone. If its visible version has what the query demands, it is the
+//! answer, whatever other documents there are. If not, nothing is said, and the query goes on as
+//! without.
+//!
 //! 1. Read the documents whose safe version has the key, and the pending ones whose unsafe version
 //!    has it.
 //! 2. None of them is locked: they are the answer. None is found: the longer way, which looks for
@@ -29,6 +34,7 @@ use crate::{
     },
     coordinator::{
         Core,
+        catalog::KnownDocument,
         finishing::holders::Holder,
         request::{own_key::OwnKey, query::Query},
     },
@@ -45,10 +51,35 @@ const MOST: usize = 16;
 
 /// `None`: not a query for this way, or what it met is for a longer one.
 pub(crate) async fn by_key(core: &Core, ns: &Namespace, query: &Query, me: Option<TxId>) -> Result<Option<Documents>> {
-    if !is_for_this_way(core, ns, query).await? || !core.catalog.ensure_pending_index(ns).await? {
+    let Some(key) = key_for_this_way(core, ns, query).await? else { return Ok(None) };
+    if !core.catalog.ensure_pending_index(ns).await? {
         return Ok(None);
     }
+    let known = core.catalog.known_keys.get(ns, &key).filter(|_| query.limit == 1);
+    if let Some(KnownDocument { id, .. }) = known {
+        let find = doc! {"find": &ns.coll, "filter": {"_id": id.clone()}, "limit": 1, "singleBatch": true};
+        if let Some(found) = fetch(core, ns, query, find, me).await? {
+            return Ok(Some(Documents::at_hand([found.shown])));
+        }
+        core.catalog.known_keys.forget(ns, &key, &id);
+    }
     let find = doc! {"find": &ns.coll, "filter": in_any_version(&query.filter), "limit": MOST as i64};
+    let Some(found) = fetch(core, ns, query, find, me).await? else { return Ok(None) };
+    if let Some(id) = &found.id {
+        core.catalog.known_keys.saw(ns, &key, id);
+    }
+    Ok(Some(Documents::at_hand([found.shown])))
+}
+
+/// The one visible version that has the key, of the documents that this `find` fetches. `None`:
+/// there is none, or it takes a longer way to find out.
+async fn fetch(
+    core: &Core,
+    ns: &Namespace,
+    query: &Query,
+    find: Document,
+    me: Option<TxId>,
+) -> Result<Option<FoundByKey>> {
     let mut committed = HashSet::new();
     for _ in 0..FETCHES {
         let by_now = core.finisher.by_now();
@@ -82,6 +113,13 @@ pub(crate) async fn by_key(core: &Core, ns: &Namespace, query: &Query, me: Optio
     Ok(None)
 }
 
+/// The document that has the key.
+struct FoundByKey {
+    id: Option<Bson>,
+    /// The document as the query shows it.
+    shown: RawDocumentBuf,
+}
+
 /// A document as it is stored.
 struct Stored {
     document: RawDocumentBuf,
@@ -107,18 +145,20 @@ impl Stored {
     }
 }
 
-/// The visible versions that have the key, as the query shows them.
-fn answer(query: &Query, visible: impl Iterator<Item = RawDocumentBuf>) -> Result<Option<Documents>> {
-    let mut answer = Vec::new();
+/// The one visible version that has the key, as the query shows it.
+fn answer(query: &Query, visible: impl Iterator<Item = RawDocumentBuf>) -> Result<Option<FoundByKey>> {
+    let mut found = Vec::new();
     for document in visible {
+        let id = document.get("_id")?.and_then(|id| Bson::try_from(id).ok());
         match answered(query, document)? {
-            Some(document) => answer.extend(document),
+            Some(Some(shown)) => found.push(FoundByKey { id, shown }),
+            Some(None) => {}
             None => return Ok(None),
         }
     }
     // Several documents did not have the key at one moment. That none has it takes two reads: a
     // document that moves from one version to the other between them may be missed in both.
-    Ok((answer.len() == 1).then(|| Documents::at_hand(answer)))
+    Ok(if found.len() == 1 { found.pop() } else { None })
 }
 
 /// A version that is visible, as it is shown if it has the key. `None`: only the server knows
@@ -138,8 +178,15 @@ pub(crate) fn answered(query: &Query, visible: RawDocumentBuf) -> Result<Option<
 
 /// Returns true if the query can go this way.
 pub(crate) async fn is_for_this_way(core: &Core, ns: &Namespace, query: &Query) -> Result<bool> {
-    let may_be = is_answered_here(query) && core.catalog.shard_key(ns).await?.is_empty();
-    Ok(may_be && core.catalog.look_up(ns).await?.is_pinned_by(&query.filter))
+    Ok(key_for_this_way(core, ns, query).await?.is_some())
+}
+
+/// The key that the query demands, if it can go this way.
+async fn key_for_this_way(core: &Core, ns: &Namespace, query: &Query) -> Result<Option<Document>> {
+    match is_answered_here(query) && core.catalog.shard_key(ns).await?.is_empty() {
+        true => Ok(core.catalog.look_up(ns).await?.pinned_key(&query.filter)),
+        false => Ok(None),
+    }
 }
 
 /// Returns true if a whole document is enough to answer the query without the server

@@ -198,7 +198,7 @@ enum AddressedWrite<'a> {
 enum NamedBy {
     Id(Bson),
     /// Named by a value for each field of a unique index, and perhaps for other fields. The `_id`
-    /// is there if the transaction has read the document.
+    /// is there if the transaction has read the document, or the client knows it.
     Key(Option<Bson>),
 }
 
@@ -211,7 +211,8 @@ async fn named(core: &Core, tx: &Transaction, ns: &Namespace, command: &Statemen
         return Ok(None);
     }
     let key = core.catalog.look_up(ns).await?.pinned_key(command.filter);
-    Ok(key.map(|key| NamedBy::Key(tx.seen.get(ns, &key))))
+    let known = |key: &Document| core.catalog.known_keys.get(ns, key).map(|known| known.id);
+    Ok(key.map(|key| NamedBy::Key(tx.seen.get(ns, &key).or_else(|| known(&key)))))
 }
 
 /// Addresses of the documents of the leading writes, as long as the transaction has not written to

@@ -150,6 +150,7 @@ pub(crate) async fn one(core: &Core, tx: &mut Transaction, ns: &Namespace, docum
             tx.note_locked(ns, slice::from_ref(&at), false);
         }
         tx.note_own(ns, [&at.id]);
+        core.catalog.known_keys.saw_document(ns, &collection.plain_keys(), &document);
         return Ok(id);
     }
     Err(too_many_attempts(ns, &id))

@@ -1,7 +1,8 @@
 //! `update`: one document or many, by operators, pipeline or replacement, with upsert.
 //!
 //! Inside a transaction a filter that names one `_id` goes straight to that document. Any other is
-//! first tried on free documents, in one command (`coordinator::locking::find_and_lock`). Where
+//! first tried on free documents, in one command (`coordinator::locking::find_and_lock`), or on the
+//! one that the client knows by a key (`coordinator::locking::known_key`). Where
 //! that locks nothing, and where several documents are meant, they are selected by the
 //! transaction's own view and then locked and changed by `_id`, with the filter as a condition
 //! again: see `coordinator::locking::single_write`.

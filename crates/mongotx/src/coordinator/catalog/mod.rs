@@ -6,6 +6,7 @@
 //! | this one | looked up every few seconds and collection, once more when a record first names the collection |
 //! | [`cache`] | results of look-ups, and the commands that may be working by them |
 //! | [`collection`] | the properties of a collection that matter |
+//! | [`known_keys`] | the `_id`s of documents by keys of unique indexes, as far as this client knows them |
 //! | [`adopt`] | indexes and validator brought into the form that transactions need, before the first write |
 //! | [`special`] | collections in which transactions can lock nothing |
 //! | [`shards`] | shard keys |
@@ -22,6 +23,7 @@ mod cache;
 mod collection;
 pub(crate) mod collections;
 pub(crate) mod indexes;
+mod known_keys;
 mod modify;
 mod shards;
 mod special;
@@ -47,6 +49,7 @@ pub(crate) use self::{
     adopt::{create as create_stored, drop_stored},
     collection::{Collection, ViewOptions, Watch},
     collections::{MAX_COLLECTIONS, is_scratch, with_options},
+    known_keys::{KnownDocument, KnownKeys},
     shards::Shards,
     watched::{check_created, switches_on},
     wide::WideProbes,
@@ -81,6 +84,8 @@ pub(crate) struct Catalog {
     /// The collections that are watched.
     change_streams: ChangeStreams,
     pub(crate) shards: Shards,
+    /// Documents by keys of unique indexes.
+    pub(crate) known_keys: KnownKeys,
     cache: CollectionCache,
     /// Collections whose index on pending documents exists, or is being built: then with the time
     /// until which queries wait for it, and a channel that reports the end.
@@ -118,6 +123,7 @@ impl Catalog {
             tx_database: options.tx_database.clone(),
             change_streams: options.change_streams,
             shards,
+            known_keys: KnownKeys::default(),
             cache: CollectionCache::default(),
             indexed: Arc::default(),
             enlisted: Mutex::default(),
@@ -193,7 +199,7 @@ impl Catalog {
     pub(crate) async fn admit_writes(&self, ns: &Namespace, me: TxId) -> Result<Arc<Collection>> {
         let enlisted = self.enlisted.lock().ok().and_then(|enlisted| enlisted.get(ns).copied());
         if enlisted != Some(me.client) {
-            self.forget(ns);
+            self.forget_look_up(ns);
             remember(&self.enlisted, ns, me.client);
         }
         self.prepared(ns).await
@@ -204,7 +210,7 @@ impl Catalog {
         let mut found = self.look_up(ns).await?;
         if found.refused.is_none() && !found.is_adopted() {
             Box::pin(adopt::adopt(&self.server, ns, &found)).await?;
-            self.forget(ns);
+            self.forget_look_up(ns);
             found = self.look_up(ns).await?;
         }
         match &found.refused {
@@ -219,9 +225,15 @@ impl Catalog {
         self.cache.outdate(at);
     }
 
-    /// Forgets the collection, so that the next look-up reads from the server. Returns the results
-    /// by which commands may still be working.
+    /// Forgets the collection, which this client changes or has changed, and its documents. Returns
+    /// the results of look-ups by which commands may still be working.
     pub(crate) fn forget(&self, ns: &Namespace) -> Vec<Weak<Collection>> {
+        self.known_keys.forget_collection(ns);
+        self.forget_look_up(ns)
+    }
+
+    /// Forgets the last look-up, so that the next one reads from the server.
+    fn forget_look_up(&self, ns: &Namespace) -> Vec<Weak<Collection>> {
         if let Ok(mut indexed) = self.indexed.lock() {
             indexed.remove(ns);
         }
@@ -234,6 +246,7 @@ impl Catalog {
             indexed.retain(|ns, _| ns.db != db);
         }
         self.cache.forget_database(db);
+        self.known_keys.forget_database(db);
     }
 
     /// Makes sure that pending documents of `ns` are found by an index, and waits a moment for it

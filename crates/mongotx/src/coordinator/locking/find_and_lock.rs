@@ -13,6 +13,9 @@
 //! finished. A read lease excludes that (decision 0072). Without one, transactions that are
 //! validated check at their commit that it was the first; the others select it.
 //!
+//! A document that the client knows by its key is tried by the `_id` in place of all that
+//! ([`super::known_key`]).
+//!
 //! Until the answer is there it is unknown which document may be locked. If it never comes, the
 //! transaction is rolled back, and its documents are searched for by its id
 //! ([`Transaction::hold_unknown`]).
@@ -31,8 +34,8 @@ use super::{
     Locking,
     change::Change,
     found_document::{FoundDocument, NeededAnswer, SortRank},
+    known_key::KnownKeyResult,
     returning_write::DocumentImages,
-    wanted_keys::WantedKeyResult,
 };
 use crate::{
     coordinator::{
@@ -85,10 +88,10 @@ impl Locking {
         if free_one(tx, &known, ns, query, asked, is_leased).is_none() || !change.is_one_statement() {
             return Ok(None);
         }
-        match self.prepare_wanted(tx, ns, &known, query, change, asked).await? {
-            WantedKeyResult::Nothing => {}
-            WantedKeyResult::Done(found) => return Ok(Some(*found)),
-            WantedKeyResult::NotThis => return Ok(None),
+        match self.prepare_known(tx, ns, &known, query, change, asked).await? {
+            KnownKeyResult::Unknown => {}
+            KnownKeyResult::Done(found) => return Ok(Some(*found)),
+            KnownKeyResult::NotThis => return Ok(None),
         }
         let Some(find) = self.find_statement(tx, ns, query, change, asked, is_leased).await? else { return Ok(None) };
         let FindStatement { me, free, permit, statement } = find;
@@ -108,6 +111,9 @@ impl Locking {
             FreeDocument::First => SortRank::SeemsFirst,
         };
         let found = self.note_found(tx, ns, found, change, asked.is_shown).await?;
+        if let (Some(found), Some(key)) = (&found, known.pinned_key(&query.filter)) {
+            self.catalog.known_keys.saw(ns, &key, &found.at.id);
+        }
         Ok(found.map(|found| FoundDocument { rank, ..found }))
     }
 

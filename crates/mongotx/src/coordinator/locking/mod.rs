@@ -7,7 +7,7 @@
 //! | [`single_write`] | locks and changes one document, however many attempts that takes |
 //! | [`returning_write`] | the same by one `findAndModify`, which returns the document |
 //! | [`find_and_lock`], [`found_document`] | finds the document, too, by any of its fields |
-//! | [`wanted_keys`] | documents that several want by another key than their `_id` |
+//! | [`known_key`] | the same, where this client knows which document has the key of a unique index |
 //! | [`batch`], [`batch_answer`] | several documents, each with a change of its own; what the answer shows |
 //! | [`merged_statement`] | the same by one statement, if the changes differ in nothing but constants |
 //! | [`multi_write`] | many documents, with the same change |
@@ -23,6 +23,7 @@ pub(crate) mod change;
 pub(crate) mod consequences;
 pub(crate) mod find_and_lock;
 pub(crate) mod found_document;
+mod known_key;
 pub(crate) mod locate;
 mod merged_statement;
 pub(crate) mod multi_write;
@@ -31,13 +32,12 @@ pub(crate) mod returning_write;
 pub(crate) mod single_write;
 pub(crate) mod target;
 pub(crate) mod unique;
-pub(crate) mod wanted_keys;
 
 use std::sync::Arc;
 
 use protocol::TxId;
 
-use self::{read_locks::ReadLocks, target::Target, unique::Uniqueness, wanted_keys::WantedKeys};
+use self::{read_locks::ReadLocks, target::Target, unique::Uniqueness};
 use super::{
     catalog::Catalog,
     finishing::{finisher::Finisher, lock_wait::LockWait, repairs::Repairs},
@@ -63,7 +63,6 @@ pub(crate) struct Locking {
     pub(super) standings: Arc<Standings>,
     pub(super) read_locks: Arc<ReadLocks>,
     pub(super) uniqueness: Arc<Uniqueness>,
-    pub(super) wanted: WantedKeys,
     pub(super) options: Arc<ClientOptions>,
 }
 

@@ -1,17 +1,19 @@
 //! A prepared write that returns the document: locked, changed and answered by one `findAndModify`.
 //!
 //! The statement is the one that [`super::single_write`] would send first, and so is its meaning;
-//! only the command around it is another. Where one statement cannot do everything, or did nothing,
-//! nothing is said here and the caller goes the long way.
+//! only the command around it is another. (Of a document that is known by its key, removals and
+//! mere locks demand the key in a pipeline, as updates do: the answer shows whether it is locked.)
+//! Where one statement cannot do everything, or did nothing, nothing is said here and the caller
+//! goes the long way.
 
 use bson::{Bson, Document, RawDocumentBuf, raw::cstr};
 use protocol::TxId;
 use sd2v::{
-    filter::Exact,
+    filter::{Exact, plain_demands},
     names::{UNSAFE, WRITER, tx_id_to_bson},
     statement::{self, OwnReadLock},
     stored,
-    update::fuse_lock,
+    update::{fuse_lock, fuse_remove},
 };
 
 use super::{Locking, change::Change, target::Target};
@@ -74,7 +76,13 @@ impl Locking {
             Some(claims) => self.claim(claims, target, &LockWait::new(tx.options.lock_wait)).await?,
             None => None,
         };
-        let statement = self.statement_over(target, change, me, claim.as_ref()).await?;
+        let left = match &claim {
+            Some(claim) => claim.left(),
+            // The server checks whether the document matches, so this transaction does not wait for
+            // its turn.
+            None => claims.as_ref().and_then(|all| all.left_at(target.ns, id_key(&target.at.id))),
+        };
+        let statement = self.statement_over(target, change, me, left).await?;
         let Some(mut statement) = statement else { return Ok(None) };
         if let Some(fields) = fields {
             statement.append(cstr!("fields"), RawDocumentBuf::try_from(&fields)?);
@@ -107,15 +115,38 @@ impl Locking {
         target: &Target<'_>,
         change: &Change<'_>,
         me: TxId,
-        claim: Option<&Claim<'_>>,
+        left: Option<TxId>,
     ) -> Result<Option<RawDocumentBuf>> {
-        let left = claim.and_then(Claim::left);
-        let statement = statement_of(target, change, me, left, &[])?;
+        let statement = returning_statement(target, change, me, left)?;
         if statement.is_some() || left.is_none() {
             return Ok(statement);
         }
         self.finished(target.ns, left).await;
-        statement_of(target, change, me, None, &[])
+        returning_statement(target, change, me, None)
+    }
+}
+
+/// As [`statement_of`], for a `findAndModify`, whose answer shows the lock: of a document that the
+/// filter names by a key, the query says nothing but the `_id`.
+fn returning_statement(
+    target: &Target<'_>,
+    change: &Change<'_>,
+    me: TxId,
+    left: Option<TxId>,
+) -> Result<Option<RawDocumentBuf>> {
+    let is_by_key = !target.filter.contains_key("_id") && target.options.collation.is_none();
+    let demands = plain_demands(target.filter).filter(|_| is_by_key);
+    let pipeline = demands.and_then(|demands| match change {
+        Change::Remove if left.is_none() => fuse_remove(me, &demands),
+        Change::Update { array_filters: None, .. } if change.is_lock() => fuse_lock(me, left.as_slice(), &demands),
+        _ => None,
+    });
+    match pipeline {
+        Some(pipeline) => {
+            let query = RawDocumentBuf::try_from(&target.at.filter())?;
+            Ok(Some(statement::lock_change(query, pipeline)))
+        }
+        None => statement_of(target, change, me, left, &[]),
     }
 }
 

@@ -32,15 +32,24 @@ impl SeenKeys {
 
     /// `_id` of the document that had this key.
     pub(crate) fn get(&self, ns: &Namespace, key: &Document) -> Option<Bson> {
-        let key: Option<Key> =
-            key.iter().map(|(field, value)| Some((field.clone(), OwnKey::of_simple(value)?))).collect();
-        self.ids().get(&(ns.clone(), key?)).cloned()
+        self.ids().get(&(ns.clone(), key_of(key)?)).cloned()
+    }
+
+    /// The document does not have this key any more.
+    pub(crate) fn forget(&self, ns: &Namespace, key: &Document) {
+        if let Some(key) = key_of(key) {
+            self.ids().remove(&(ns.clone(), key));
+        }
     }
 
     /// A spotter that notes the documents of an answer by the keys of these indexes.
     pub(crate) fn spotter(&self, ns: &Namespace, indexes: Vec<Vec<String>>) -> Option<Spotter> {
         (!indexes.is_empty()).then(|| Spotter { seen: self.clone(), ns: ns.clone(), indexes })
     }
+}
+
+fn key_of(key: &Document) -> Option<Key> {
+    key.iter().map(|(field, value)| Some((field.clone(), OwnKey::of_simple(value)?))).collect()
 }
 
 /// Notes each document of an answer by its keys.
@@ -94,6 +103,8 @@ mod tests {
         spotter(&seen).saw(&rawdoc! {"a": 2, "b": "x", "c": 3});
         assert_eq!(seen.get(&ns(), &doc! {"c": 3}), None, "its place is not known");
         assert!(seen.spotter(&ns(), Vec::new()).is_none());
+        seen.forget(&ns(), &doc! {"a": 1.0, "b": "x"});
+        assert_eq!(seen.get(&ns(), &doc! {"a": 1, "b": "x"}), None);
     }
 
     #[test]
