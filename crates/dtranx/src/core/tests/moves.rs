@@ -1,4 +1,5 @@
-//! Moves of ranges: what a server takes before, during and after one, and what a coordinator learns.
+//! Moves of ranges: what a server takes before, during and after one, and what a coordinator
+//! learns.
 
 use super::*;
 use crate::core::map::Map;
