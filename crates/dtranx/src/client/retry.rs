@@ -131,7 +131,7 @@ mod tests {
         assert!(matches!(retry.refused(stale()), Next::GiveUp(Error::GivenUp { attempts: 2, .. })));
         let mut retry = Retry::new(&ClientOptions { transact_ms: 0, ..ClientOptions::default() });
         assert!(matches!(retry.refused(locked()), Next::GiveUp(Error::GivenUp { attempts: 1, .. })));
-        let hopeless = Refusal::Here { server: crate::core::ServerId(1), key: Key::smallest() };
+        let hopeless = Refusal::Invalid(crate::core::LimitError::KeyTooLong { bytes: 5000 });
         let mut retry = Retry::new(&ClientOptions::default());
         assert!(matches!(retry.refused(hopeless), Next::GiveUp(Error::Refused(_))));
     }

@@ -20,11 +20,16 @@ pub(super) struct Scan {
     through: Option<Key>,
 }
 
+/// Parts of a range that one round asks for, where ranges have moved.
+pub(super) const PARTS_AT_ONCE: usize = 16;
+
 /// Items that the servers have sent, up to the key to which all of them were read in one round.
 #[derive(Default)]
 pub(super) struct Round {
     items: BTreeMap<Key, Item>,
     through: Option<Key>,
+    /// Key before which the range ends of which servers were asked; `None`: the whole rest.
+    until: Option<Key>,
 }
 
 impl Scan {
@@ -63,9 +68,18 @@ impl Scan {
 
     /// Takes in a round. Returns whether it was the last one.
     pub(super) fn heard(&mut self, round: Round) -> bool {
+        let until = round.until.clone();
         let (items, through) = round.cut(self.limit - self.found.len());
         self.found.extend(items);
         self.through = through;
+        if let Some(until) = until.filter(|_| self.through.is_none()) {
+            if self.found.len() >= self.limit {
+                self.through = self.found.keys().next_back().cloned();
+                return true;
+            }
+            self.rest.start = until;
+            return false;
+        }
         let Some(through) = &self.through else { return true };
         if self.found.len() >= self.limit {
             return true;
@@ -84,6 +98,11 @@ impl Scan {
 }
 
 impl Round {
+    /// A round that asks for the range before this key, or for the whole rest.
+    pub(super) fn up_to(until: Option<Key>) -> Self {
+        Self { until, ..Self::default() }
+    }
+
     /// Takes in the items of one server, in order, and whether they are all.
     pub(super) fn add(&mut self, items: Vec<(Key, Item)>, complete: bool) {
         let last = items.last().map(|(key, _)| key.clone()).filter(|_| !complete);

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     id::ServerId,
-    item::{Item, Key, LimitError, Value},
+    item::{Item, Key, LimitError, MAX_TRANSACTION_BYTES, Value},
     partition::Partition,
     range::{KeyBound, KeyRange},
     refusal::Moved,
@@ -19,6 +19,9 @@ use super::{
 
 /// The most ranges of one map.
 pub const MAX_PIECES: usize = 4096;
+
+/// The most ranges into which a map may cut the scans of one transaction.
+const MAX_PARTS: usize = 8192;
 
 /// Map from keys to servers.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -72,6 +75,15 @@ impl Map {
             Self::Hash(partition) => partition.servers().into_iter().map(|server| (range.clone(), server)).collect(),
             Self::Ranges(_) => self.parts(range).map(|(part, piece)| (part, piece.holder)).collect(),
         }
+    }
+
+    /// The first parts of `range`, `most` of them if there are more, and the key before which the
+    /// last one ends if there are more.
+    pub fn first_pieces(&self, range: &KeyRange, most: usize) -> (Vec<(KeyRange, ServerId)>, Option<Key>) {
+        let Self::Ranges(_) = self else { return (self.pieces(range), None) };
+        let mut parts = self.parts(range);
+        let first = parts.by_ref().take(most).map(|(part, piece)| (part, piece.holder)).collect();
+        (first, parts.next().map(|(part, _)| part.start))
     }
 
     /// Parts of a map by ranges that are in `range`, in order.
@@ -199,6 +211,25 @@ impl Map {
         transaction.moving.is_none() && servers.next().is_some_and(|first| servers.all(|server| server == first))
     }
 
+    /// Checks that the parts of the transaction's scans are not too many, nor too large.
+    ///
+    /// # Errors
+    /// The limit that they exceed.
+    pub(crate) fn validate(&self, transaction: &Transaction) -> Result<(), LimitError> {
+        let (mut items, mut bytes) = (0, 0);
+        for (part, _) in transaction.scans.iter().flat_map(|scan| self.parts(&scan.range)) {
+            items += 1;
+            bytes += part.bytes();
+            if items > MAX_PARTS {
+                return Err(LimitError::TooManyItems { items });
+            }
+            if bytes > MAX_TRANSACTION_BYTES {
+                return Err(LimitError::TooManyBytes { bytes });
+            }
+        }
+        Ok(())
+    }
+
     /// The part of `transaction` that concerns each server.
     pub fn split(&self, transaction: Transaction) -> BTreeMap<ServerId, Transaction> {
         if let Some(moving) = transaction.moving.clone() {
@@ -249,20 +280,23 @@ impl Maps {
     pub(crate) fn hold(&mut self, map: Map) {
         self.held = map;
         self.known.learn_all(&self.held);
-        self.forget();
+        if self.is_full() {
+            self.known = self.held.clone();
+        }
     }
 
     /// Learns from another server where a range is.
     pub(crate) fn learn(&mut self, moved: &Moved) {
         self.known.learn(moved);
-        self.forget();
+        if self.is_full() {
+            // Hints are in no log and can be had again; but not this one, without an end.
+            self.known = self.held.clone();
+            self.known.learn(moved);
+        }
     }
 
-    /// Hints are in no log and can be had again.
-    fn forget(&mut self) {
-        if self.known.len() > MAX_PIECES {
-            self.known = self.held.clone();
-        }
+    fn is_full(&self) -> bool {
+        self.known.len() > self.held.len() + MAX_PIECES
     }
 
     /// Where the range around a key is that server `me` does not hold.
@@ -359,6 +393,40 @@ mod tests {
             moves: 1,
         };
         assert_eq!(full.after(&moving("b")), Err(LimitError::Map { ranges: MAX_PIECES + 2 }));
+    }
+
+    #[test]
+    fn first_pieces_end_where_the_next_one_begins() {
+        let (first, until) = map().first_pieces(&range("g", "q"), 2);
+        assert_eq!((first.len(), until), (2, Some(key("p"))));
+        let (all, until) = map().first_pieces(&range("g", "q"), 3);
+        assert_eq!((all.len(), until), (3, None));
+    }
+
+    #[test]
+    fn scans_that_are_cut_into_too_many_parts_are_refused() {
+        let pieces = (0..1000_u32).map(|n| {
+            let first = if n == 0 { Key::smallest() } else { Key::new(n.to_be_bytes().to_vec()).unwrap() };
+            Piece { first, holder: ServerId(n as u16 % 2), moves: 0 }
+        });
+        let map = Map::Ranges(pieces.collect());
+        let scans = |count| {
+            let scans = vec![ScanRead { range: KeyRange::all(), found: vec![] }; count];
+            map.validate(&Transaction { scans, ..Transaction::default() })
+        };
+        assert_eq!((scans(8), scans(9)), (Ok(()), Err(LimitError::TooManyItems { items: MAX_PARTS + 1 })));
+    }
+
+    #[test]
+    fn hints_beyond_the_limit_are_forgotten_but_for_the_last() {
+        let mut maps = Maps::new(map());
+        for n in 0..=MAX_PIECES as u32 {
+            let start = Key::new([&b"q"[..], &n.to_be_bytes()].concat()).unwrap();
+            let moved = Moved { range: KeyRange::through(start.clone(), start.clone()), to: ServerId(3), moves: 1 };
+            maps.learn(&moved);
+            assert_eq!(maps.known.server_of(&start), ServerId(3));
+            assert!(maps.known.len() <= MAX_PIECES + maps.held.len());
+        }
     }
 
     #[test]

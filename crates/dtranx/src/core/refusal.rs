@@ -140,6 +140,7 @@ impl Refusal {
                 Advice::Restart
             }
             Self::WriteLocked { .. }
+            | Self::Here { .. }
             | Self::IsMoving { .. }
             | Self::LockWaitExpired
             | Self::NoVote { .. }
@@ -147,7 +148,7 @@ impl Refusal {
             | Self::SnapshotInDoubt { .. }
             | Self::SnapshotDisturbed { .. }
             | Self::Restarted { .. } => Advice::RetryLater,
-            Self::Here { .. } | Self::Invalid(_) => Advice::GiveUp,
+            Self::Invalid(_) => Advice::GiveUp,
         }
     }
 }

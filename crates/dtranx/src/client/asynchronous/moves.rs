@@ -55,7 +55,7 @@ impl AsyncClient {
             let Some((part, from)) = map.pieces(range).into_iter().find(|(_, holder)| *holder != to) else {
                 return Ok(done);
             };
-            let moving = Moving { moves: map.moves_of(&part) + 1, range: part, from, to };
+            let moving = Moving { moves: map.moves_of(&part).saturating_add(1), range: part, from, to };
             match self.move_part(moving).await? {
                 Some(items) => {
                     done.items += items;

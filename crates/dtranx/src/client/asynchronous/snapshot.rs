@@ -8,7 +8,7 @@ use super::AsyncClient;
 use super::pause::pause;
 use crate::client::reply::unexpected;
 use crate::client::retry::{Next, Retry};
-use crate::client::scan::{Round, Scan};
+use crate::client::scan::{PARTS_AT_ONCE, Round, Scan};
 use crate::client::{Error, Result, Scanned};
 use crate::core::transaction::MAX_TRANSACTION_ITEMS;
 use crate::core::{Epoch, Key, KeyRange, Map, Refusal, ServerId, SnapshotAnswer};
@@ -23,7 +23,7 @@ pub struct AsyncSnapshot {
     client: AsyncClient,
     epoch: Epoch,
     /// Where keys were at the snapshot's moment, once a server was asked that did not hold them.
-    map: Arc<OnceLock<Map>>,
+    map: Arc<OnceLock<Arc<Map>>>,
 }
 
 impl AsyncClient {
@@ -139,7 +139,7 @@ impl AsyncSnapshot {
 
     /// Where keys were at the snapshot's moment, or are now, if that is not known.
     fn map(&self) -> Arc<Map> {
-        self.map.get().map_or_else(|| self.client.inner.map(), |map| Arc::new(map.clone()))
+        self.map.get().map_or_else(|| self.client.inner.map(), Arc::clone)
     }
 
     /// Asks all servers what they held at the snapshot's moment.
@@ -147,7 +147,7 @@ impl AsyncSnapshot {
         let (map, failed) = self.client.maps(Some(self.epoch)).await;
         failed.map_or(Ok(()), Err)?;
         // Whoever was first has found out the same.
-        drop(self.map.set(map));
+        drop(self.map.set(Arc::new(map)));
         Ok(())
     }
 
@@ -187,8 +187,9 @@ impl AsyncSnapshot {
         let items = items.min(MAX_TRANSACTION_ITEMS) as u32;
         let start =
             |(range, server)| Ok((server, inner.start(server, Ask::ScanAt { epoch: self.epoch, range, items })?));
-        let calls: Vec<_> = self.map().pieces(range).into_iter().map(start).collect::<Result<_>>()?;
-        let mut round = Round::default();
+        let (parts, until) = self.map().first_pieces(range, PARTS_AT_ONCE);
+        let calls: Vec<_> = parts.into_iter().map(start).collect::<Result<_>>()?;
+        let mut round = Round::up_to(until);
         for (server, call) in calls {
             match call.reply().await? {
                 Reply::FoundAt { items, through } => round.add_through(items, through),

@@ -9,7 +9,7 @@ use super::AsyncClient;
 use super::search::Search;
 use crate::client::link::Answer;
 use crate::client::reply::unexpected;
-use crate::client::scan::{Round, Scan};
+use crate::client::scan::{PARTS_AT_ONCE, Round, Scan};
 use crate::client::state::{Earlier, TransactionState};
 use crate::client::unknown::Again;
 use crate::client::{Committed, Error, Result, Scanned, Unknown};
@@ -111,8 +111,9 @@ impl AsyncTransaction {
         let start = |(range, server)| Ok((server, inner.start(server, ask(range))?));
         let mut search = Search::new(&self.client);
         loop {
-            let calls: Vec<_> = inner.map().pieces(range).into_iter().map(start).collect::<Result<_>>()?;
-            let mut round = Round::default();
+            let (parts, until) = inner.map().first_pieces(range, PARTS_AT_ONCE);
+            let calls: Vec<_> = parts.into_iter().map(start).collect::<Result<_>>()?;
+            let mut round = Round::up_to(until);
             for (server, call) in calls {
                 match call.reply().await {
                     Ok(Reply::Found { items, complete }) => round.add(items, complete),

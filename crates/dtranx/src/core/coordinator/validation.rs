@@ -89,6 +89,7 @@ impl Coordinator {
         vote: Vote,
         epoch: Epoch,
     ) {
+        learn(ctx, &vote);
         let Some(running) = self.validations.running.get_mut(&id.number).filter(|running| running.id == id) else {
             return;
         };
@@ -99,10 +100,7 @@ impl Coordinator {
                     self.end_validation(ctx, id.number, CommitAnswer::Validated(id));
                 }
             }
-            Vote::No(refusal) => {
-                learn(ctx, &refusal);
-                self.end_validation(ctx, id.number, CommitAnswer::Refused(refusal));
-            }
+            Vote::No(refusal) => self.end_validation(ctx, id.number, CommitAnswer::Refused(refusal)),
         }
     }
 

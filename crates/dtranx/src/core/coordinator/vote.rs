@@ -45,9 +45,8 @@ impl Coordinator {
             return self.reply(ctx, request, CommitAnswer::Refused(Refusal::Invalid(invalid)));
         }
         let (is_read_only, reads_absence) = (transaction.is_read_only(), transaction.reads_absence());
-        if transaction.moving.is_some() && matches!(ctx.maps.held, Map::Hash(_)) {
-            let why = "the cluster's keys are spread by their hashes".to_owned();
-            return self.reply(ctx, request, CommitAnswer::Refused(Refusal::Invalid(LimitError::Move { why })));
+        if let Err(invalid) = ctx.maps.known.validate(&transaction).and_then(|()| can_move(ctx, &transaction)) {
+            return self.reply(ctx, request, CommitAnswer::Refused(Refusal::Invalid(invalid)));
         }
         let parts = ctx.maps.known.split(transaction);
         let participants: Vec<ServerId> = parts.keys().copied().collect();
@@ -95,6 +94,7 @@ impl Coordinator {
     }
 
     pub(crate) fn voted(&mut self, ctx: &mut Context<'_>, from: ServerId, tranx: TranxId, vote: Vote, accepted: Epoch) {
+        learn(ctx, &vote);
         let Some(running) = self.running.get_mut(&tranx.number) else { return };
         let Phase::Voting { parts, epoch, asking, attempts, .. } = &mut running.phase else { return };
         match vote {
@@ -106,10 +106,7 @@ impl Coordinator {
                 parts.remove(&from);
                 add_stale(running.stale.get_or_insert_default(), current);
             }
-            Vote::No(refusal) => {
-                learn(ctx, &refusal);
-                return self.abort(ctx, tranx, Some(from), refusal);
-            }
+            Vote::No(refusal) => return self.abort(ctx, tranx, Some(from), refusal),
         }
         running.holds_since_ms.get_or_insert(ctx.now_ms);
         if let Some(next) = parts.keys().next()
@@ -229,9 +226,23 @@ fn add_stale(stale: &mut Vec<Current>, current: Vec<Current>) {
     }));
 }
 
-/// Learns from a refusal which server holds what.
-pub(super) fn learn(ctx: &mut Context<'_>, refusal: &Refusal) {
-    if let Refusal::NotHere { moved, .. } = refusal {
+/// Learns from a refusal which server holds what, whatever has become of the transaction.
+pub(super) fn learn(ctx: &mut Context<'_>, vote: &Vote) {
+    if let Vote::No(Refusal::NotHere { moved, .. }) = vote {
         ctx.maps.learn(moved);
+    }
+}
+
+/// Checks that a move is between two servers of a cluster whose ranges can move.
+fn can_move(ctx: &Context<'_>, transaction: &Transaction) -> Result<(), LimitError> {
+    let Some(moving) = &transaction.moving else { return Ok(()) };
+    let no_move = |why: String| Err(LimitError::Move { why });
+    let is_here = |server: &ServerId| ctx.config.servers.contains(server);
+    match [moving.from, moving.to].into_iter().find(|server| !is_here(server)) {
+        _ if matches!(ctx.maps.held, Map::Hash(_)) => {
+            no_move("the cluster's keys are spread by their hashes".to_owned())
+        }
+        Some(server) => no_move(format!("server {server} is not of the cluster")),
+        None => Ok(()),
     }
 }

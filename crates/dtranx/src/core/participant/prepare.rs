@@ -149,7 +149,8 @@ impl Participant {
         let Work { goal, mut part, .. } = work;
         if let Some(moving) = &part.moving {
             match moved_map(ctx, &part, moving) {
-                Ok(write) => part.writes.push(write),
+                // First: who reads beside it and finds a key gone finds the new map, too.
+                Ok(write) => part.writes.insert(0, write),
                 Err(refusal) => {
                     release(ctx, tranx);
                     return self.refuse(ctx, tranx, &goal, refusal);
@@ -217,6 +218,10 @@ pub(super) fn misplaced(ctx: &Context<'_>, part: &Transaction) -> Option<Refusal
         return None;
     }
     let me = ctx.config.me;
+    if part.moving.as_ref().is_some_and(|moving| !is_move(me, part, moving)) {
+        let why = "it is none of this server, or reads something else than its range".to_owned();
+        return Some(Refusal::Invalid(LimitError::Move { why }));
+    }
     if let Some(moving) = part.moving.as_ref().filter(|moving| moving.from != me) {
         let pieces = ctx.maps.held.pieces(&moving.range);
         let (mine, _) = pieces.into_iter().find(|(_, holder)| *holder == me)?;
@@ -231,13 +236,21 @@ pub(super) fn misplaced(ctx: &Context<'_>, part: &Transaction) -> Option<Refusal
     Some(Refusal::NotHere { server: me, key, moved: Box::new(moved) })
 }
 
+/// Returns true if a part is one of a move from this server or to it. Coordinators send no other.
+fn is_move(me: ServerId, part: &Transaction, moving: &Moving) -> bool {
+    let is_of_range = matches!(&part.scans[..], [scan] if scan.range == moving.range) && part.reads.is_empty();
+    let is_within = part.writes.iter().all(|write| moving.range.contains(&write.key));
+    let is_ours = moving.from != moving.to && (moving.from == me || moving.to == me);
+    is_ours && is_of_range && is_within && !moving.range.is_empty()
+}
+
 /// The write of this server's map as it is after a move.
 fn moved_map(ctx: &Context<'_>, part: &Transaction, moving: &Moving) -> Result<Write, Refusal> {
     // Another move may have come before it since it arrived. From now on it holds the map's lock.
     misplaced(ctx, part).map_or(Ok(()), Err)?;
     let moves = ctx.maps.held.moves_of(&moving.range);
-    if moving.from == ctx.config.me && moving.moves <= moves {
-        let why = format!("a part of the range has had {moves} moves, and {} are to be noted", moving.moves);
+    if moving.from == ctx.config.me && moves.checked_add(1) != Some(moving.moves) {
+        let why = format!("the range has had {moves} moves, and {} are to be noted, not one more", moving.moves);
         return Err(Refusal::Invalid(LimitError::Move { why }));
     }
     ctx.maps.held.after(moving).map_err(Refusal::Invalid)

@@ -57,7 +57,7 @@ fn giver_logs_the_deletions_and_its_new_map() {
     let checks = rig.prepare(id, part_of(ME, 1));
     assert!(matches!(&checks[..], [Command::Check { scans, .. }] if scans[0].found.len() == 1), "{checks:?}");
     let writes = ready(&is_well(&mut rig, id));
-    assert_eq!(writes[0], Write { key: key("1c"), value: None });
+    assert_eq!(writes[1], Write { key: key("1c"), value: None });
     let map = Map::written(&writes).unwrap();
     assert_eq!(["1a", "1b", "1c", "1d"].map(|name| map.server_of(&key(name)).0), [1, 2, 2, 1]);
     assert_eq!(map.moves_of(&KeyRange::all()), 1);
@@ -104,7 +104,7 @@ fn taker_demands_that_it_holds_nothing_of_the_range() {
     let id = tranx(PEER, 1);
     rig.prepare(id, take(PEER, 1));
     let writes = ready(&is_well(&mut rig, id));
-    assert!(writes[0].value.is_some() && Map::written(&writes).unwrap().server_of(&key("2a")) == ME);
+    assert!(writes[1].value.is_some() && Map::written(&writes).unwrap().server_of(&key("2a")) == ME);
     rig.flush();
     rig.receive(PEER, Message::Decisions(vec![(id, Outcome::Commit(Epoch(0)))]));
     rig.on(Input::Applied { tranx: id });
@@ -194,7 +194,8 @@ fn contradictory_moves_are_refused_before_anything_is_sent() {
         change(&mut transaction);
         transaction
     };
-    let cases: [fn(&mut Transaction); 5] = [
+    let cases: [fn(&mut Transaction); 6] = [
+        |tranx| tranx.moving.as_mut().unwrap().to = ServerId(999),
         |tranx| tranx.scans.clear(),
         |tranx| tranx.writes[0].value = None,
         |tranx| tranx.writes.clear(),

@@ -153,6 +153,31 @@ fn snapshot_of_before_a_move_shows_what_was_there() {
 }
 
 #[test]
+fn scans_over_many_ranges_find_everything_and_keep_their_limits() {
+    let _limit = Limit::of(300, "moves");
+    let two = Two::start();
+    let client = two.client();
+    let before = put_all(&client, (0..60).map(|n| format!("k{n:02}")));
+    let snapshot = client.snapshot().unwrap();
+    for n in (1..60).step_by(2) {
+        let key = key(&format!("k{n:02}"));
+        client.move_range(&KeyRange::through(key.clone(), key), SECOND, |_| {}).unwrap();
+    }
+    assert!(client.map().unwrap().pieces(&KeyRange::all()).len() > 60);
+    // One has heard of no move, and the other of all.
+    for client in [two.client(), client] {
+        assert_eq!(all(&client), before);
+        for limit in [1, 15, 16, 17, 33, 59, 60, 61] {
+            let found = client.scan(&KeyRange::all(), limit).unwrap();
+            let names: Vec<&Bytes> = found.items.iter().map(|(key, _)| key).collect();
+            assert_eq!(names, before.keys().take(limit).collect::<Vec<_>>());
+            assert!(found.complete || limit <= 60, "{limit}");
+        }
+    }
+    assert_eq!(snapshot.scan(&KeyRange::all(), 100).unwrap().items.into_iter().collect::<BTreeMap<_, _>>(), before);
+}
+
+#[test]
 fn large_range_moves_in_several_transactions() {
     let _limit = Limit::of(300, "moves");
     let two = Two::start();

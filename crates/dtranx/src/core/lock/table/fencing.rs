@@ -92,12 +92,16 @@ impl LockTable {
         }
     }
 
-    /// Drops the fence of `work`, held or waiting. Returns true if it waited.
-    pub(in crate::core::lock) fn drop_fence(&mut self, work: WorkId) -> bool {
-        let Some(fence) = self.fences.remove(&work) else { return false };
-        let Some(waits) = fence.waits else { return false };
-        self.timers.remove(&(waits.deadline_ms, work));
-        true
+    /// Drops the fence of `work`, held or waiting.
+    pub(super) fn drop_fence(&mut self, work: WorkId) {
+        if let Some(waits) = self.fences.remove(&work).and_then(|fence| fence.waits) {
+            self.timers.remove(&(waits.deadline_ms, work));
+        }
+    }
+
+    /// Returns true if `work` waits for a fence.
+    pub(super) fn waits_for_fence(&self, work: WorkId) -> bool {
+        self.fences.get(&work).is_some_and(|fence| fence.waits.is_some())
     }
 
     /// Fences that wait, each with the time at which its wait is over.
@@ -106,9 +110,11 @@ impl LockTable {
         self.fences.iter().filter_map(waits)
     }
 
-    /// A key of the request outside of the range that another transaction holds or waits for.
+    /// The map, or another key of the request outside of the range, if another transaction holds or
+    /// waits for it.
     fn in_use_elsewhere(&self, range: &KeyRange, locks: &Locks) -> Option<Key> {
-        let is_used = |key: &&Key| !range.contains(key) && self.keys.get(*key).is_some_and(is_used);
+        let is_other = |key: &Key| !range.contains(key) || *key == Key::of_map();
+        let is_used = |key: &&Key| is_other(key) && self.keys.get(*key).is_some_and(is_used);
         locks.exclusive.iter().find(is_used).cloned()
     }
 

@@ -254,7 +254,8 @@ impl LockTable {
                 self.release(work, times.now_ms, over);
             } else if let Some(key) = self.forget_probe(work) {
                 over.push(WaitOver::Refused(work, Refusal::ReadLocked { key }));
-            } else if self.drop_fence(work) {
+            } else if self.waits_for_fence(work) {
+                self.drop_fence(work);
                 over.push(WaitOver::Refused(work, Refusal::LockWaitExpired));
             } else if let Some(place) = self.places.get(&work).copied() {
                 self.look_at(place, times, over);
