@@ -53,7 +53,10 @@ impl Locking {
         change: &Change<'_>,
         asked: NeededAnswer<'_>,
     ) -> Result<KnownKeyResult> {
-        let Some(key) = key_of(tx, ns, collection, query) else { return Ok(KnownKeyResult::Unknown) };
+        // Several documents match if the index is gone by now, and the first of them is asked for.
+        let Some(key) = key_of(tx, ns, collection, query).filter(|_| query.sort.is_none()) else {
+            return Ok(KnownKeyResult::Unknown);
+        };
         let Some(KnownDocument { id, is_wanted }) = self.known_by(tx, ns, &key) else {
             return Ok(KnownKeyResult::Unknown);
         };
