@@ -98,7 +98,7 @@ pub enum LimitError {
     /// A key that the servers use themselves.
     #[error("the key {key:?} is reserved for the servers' maps")]
     Reserved {
-        /// Key that is reserved.
+        /// Reserved key that the transaction reads or writes.
         key: Key,
     },
     /// A move of a range that is none.

@@ -153,7 +153,7 @@ impl Map {
         pieces.dedup_by(|next, before| (next.holder, next.moves) == (before.holder, before.moves));
     }
 
-    /// Number of the ranges.
+    /// Number of ranges in the map.
     pub fn len(&self) -> usize {
         if let Self::Ranges(pieces) = self { pieces.len() } else { 1 }
     }

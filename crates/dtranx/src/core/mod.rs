@@ -3,7 +3,8 @@
 //! Words first:
 //! - [`id`]: servers, transactions, clients, places in the log.
 //! - [`item`], [`range`], [`transaction`]: what is stored, and what a transaction read and writes.
-//! - [`partition`]: which server holds a key.
+//! - [`partition`]: which server holds a key, as configured; [`map`]: where ranges are that have
+//!   moved.
 //! - [`refusal`]: why a transaction is not committed, and what its client should do about it.
 //! - [`message`]: messages between servers.
 //! - [`record`]: records of the log.
@@ -15,8 +16,8 @@
 //!   done with; `coordinator`: transactions as a whole; `participant`: one server's parts of them;
 //!   `epochs`: which epoch it is here, and [`snapshot`]: how the servers end one together;
 //!   `journal`: the end of the log; `clients`: whose requests were carried out.
-//! - `lock`: locks on keys and ranges, and queues for them; `wanted`: the locks that a transaction
-//!   needs.
+//! - `lock`: locks on keys and ranges, queues for them, and fences around ranges that move;
+//!   `wanted`: the locks that a transaction needs.
 //! - `acknowledgement`: the second phase, many transactions at once.
 //! - [`recovery`]: a node from a log, before anything runs; `recovery_service`: inquiries about
 //!   what other servers know, while everything runs; [`resolve`]: what an operator may decide when

@@ -3,7 +3,8 @@
 //!
 //! Messages arrive in any order; within budgets they also arrive twice or never. Log records become
 //! durable at any step. A server crashes at any step, within a budget; it keeps any prefix of the
-//! records that were not durable, and all or none of the writes that the storage had not persisted.
+//! records that were not durable, and all or none of the writes that the storage had not persisted;
+//! those that it keeps may be lost in its next crash.
 //! Timers go off when nothing else is under way, and within a budget also earlier. Garbage is
 //! collected within a budget.
 //!
@@ -25,8 +26,12 @@
 //! an operator decides about what the others are in doubt about: every decision that their logs
 //! allow.
 //!
+//! A transaction of a plan may move a range to another server. Clients ask the holder by the stored
+//! maps, or always the first one.
+//!
 //! The model leaves out durations and late messages of clients, which the simulation covers, and
-//! locks on ranges.
+//! scans, and with them locks on ranges, but for those of moves. Of moves it leaves out what
+//! clients learn from refusals, the limits of maps, and groups.
 //!
 //! - `group`: a server that is a group of three, with its own steps and checks; Raft is abstract
 //!   there. `members`: the machine of such members alone, with the real Raft.

@@ -70,11 +70,7 @@ pub(crate) fn delete(options: &Delete) -> Result<(), Failure> {
 }
 
 pub(crate) fn scan(options: &Scan) -> Result<(), Failure> {
-    let range = match (&options.prefix, &options.until) {
-        (Some(prefix), _) => KeyRange::prefix(key(prefix)?),
-        (None, Some(until)) => KeyRange::until(key(&options.from)?, key(until)?),
-        (None, None) => KeyRange { start: key(&options.from)?, end: None },
-    };
+    let range = range(options.prefix.as_deref(), &options.from, options.until.as_deref())?;
     let found = options.connect.client()?.scan(&range, options.limit)?;
     print_items(&found.items);
     if !found.complete {
@@ -96,6 +92,15 @@ pub(crate) fn shown(bytes: &[u8]) -> String {
         Ok(text) if !text.contains(char::is_control) => text.to_owned(),
         _ => bytes.escape_ascii().to_string(),
     }
+}
+
+/// Range that the options of a command name: all keys with a prefix, or those from one key on.
+pub(crate) fn range(prefix: Option<&str>, from: &str, until: Option<&str>) -> Result<KeyRange, Failure> {
+    Ok(match (prefix, until) {
+        (Some(prefix), _) => KeyRange::prefix(key(prefix)?),
+        (None, Some(until)) => KeyRange::until(key(from)?, key(until)?),
+        (None, None) => KeyRange { start: key(from)?, end: None },
+    })
 }
 
 pub(crate) fn key(text: &str) -> Result<Key, Failure> {

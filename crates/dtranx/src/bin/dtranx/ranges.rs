@@ -5,7 +5,7 @@ use dtranx::core::range::KeyBound;
 use dtranx::core::{KeyRange, ServerId};
 
 use crate::connect::Connect;
-use crate::data::{key, shown};
+use crate::data::{range, shown};
 use crate::failure::Failure;
 use crate::say::say;
 
@@ -43,11 +43,7 @@ pub(crate) fn show(options: &Map) -> Result<(), Failure> {
 }
 
 pub(crate) fn move_range(options: &Move) -> Result<(), Failure> {
-    let range = match (&options.prefix, &options.until) {
-        (Some(prefix), _) => KeyRange::prefix(key(prefix)?),
-        (None, Some(until)) => KeyRange::until(key(&options.from)?, key(until)?),
-        (None, None) => KeyRange { start: key(&options.from)?, end: None },
-    };
+    let range = range(options.prefix.as_deref(), &options.from, options.until.as_deref())?;
     if range.is_empty() {
         return Err(Failure::Failed("the range is empty: --until is not behind --from".to_owned()));
     }
