@@ -2,12 +2,15 @@
 //! snapshots.
 
 use std::collections::BTreeMap;
+use std::pin::Pin;
+use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use dtranx::client::{Client, ClientOptions, Error};
+use dtranx::client::{AsyncClient, Client, ClientOptions, Error};
 use dtranx::cluster::Cluster;
 use dtranx::core::{Key, KeyRange, LimitError, Map, Partition, Refusal, ServerId};
 use dtranx::server::{Server, salvage, verify};
+use pollster::block_on;
 use tempfile::TempDir;
 
 use crate::limit::Limit;
@@ -194,6 +197,46 @@ fn large_range_moves_in_several_transactions() {
     let client = two.client();
     assert_eq!(client.scan(&KeyRange::prefix(key("k")), 2000).unwrap().items.len(), 1200);
     assert_eq!(holders(&client.map().unwrap(), &["j", "k", "k2399", "l"]), [1, 2, 2, 1]);
+}
+
+/// A future that is given up after so many polls.
+struct GivenUp<F> {
+    future: Pin<Box<F>>,
+    polls: usize,
+}
+
+impl<F: Future> Future for GivenUp<F> {
+    /// True if the future was ready before.
+    type Output = bool;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<bool> {
+        let Some(polls) = self.polls.checked_sub(1) else { return Poll::Ready(false) };
+        self.polls = polls;
+        self.future.as_mut().poll(cx).map(|_| true)
+    }
+}
+
+#[test]
+fn move_that_is_dropped_at_any_await_leaves_each_key_at_one_server() {
+    let _limit = Limit::of(120, "moves");
+    let two = Two::start();
+    let client = two.client();
+    let before = put_all(&client, (0..10).map(|n| format!("k{n}")));
+    let addresses: Vec<_> = two.cluster.servers.iter().map(|server| server.address).collect();
+    let mover = block_on(AsyncClient::connect(&addresses, ClientOptions::default())).unwrap();
+    let range = KeyRange::prefix(key("k"));
+    for polls in 0.. {
+        // Whatever was done by the one before.
+        let map = client.map().unwrap();
+        let to = if map.holds(FIRST, &range) { SECOND } else { FIRST };
+        let future = Box::pin(mover.move_range(&range, to, |_| {}));
+        let is_done = block_on(GivenUp { future, polls });
+        assert_eq!(all(&client), before, "after {polls} polls");
+        if is_done {
+            assert!(polls > 3 && client.map().unwrap().holds(to, &range));
+            break;
+        }
+    }
 }
 
 #[test]
