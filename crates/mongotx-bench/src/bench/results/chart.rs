@@ -82,9 +82,11 @@ impl Chart {
         Some([format!("<!-- chart {}; {spec} -->", self.name), format!("![{}](charts/{}.svg)", self.text, self.name)])
     }
 
-    /// The ratios in this column of all drawn rows that are about one bar.
-    pub(super) fn ratios(&self, table: &Table, ratio: &str, bar: &str) -> Vec<f64> {
-        let is_about = |row: &&Row| self.is_drawn(table, row) && cell(table, row, self.bars) == Some(bar);
+    /// The ratios in this column of all drawn rows that are about one bar, with so many clients.
+    pub(super) fn ratios(&self, table: &Table, ratio: &str, bar: &str, clients: &str) -> Vec<f64> {
+        let has = |row: &Row, head, value| cell(table, row, head) == Some(value);
+        let is_about =
+            |row: &&Row| self.is_drawn(table, row) && has(row, self.bars, bar) && has(row, "clients", clients);
         let ratios = table.rows.iter().filter(is_about).filter_map(|row| number(cell(table, row, ratio)?));
         if self.ratio == ratio { ratios.collect() } else { Vec::new() }
     }

@@ -30,7 +30,7 @@ const TRANSFERS: &[Measurement] = &[main_workload(
 )];
 
 const TPCC: &[Measurement] = &[main_workload(
-    "tpcc --targets native,mongotx,gateway --isolation read-committed,snapshot,serializable --clients 1,8",
+    "tpcc --targets native,mongotx,gateway --isolation read-committed,snapshot,serializable --clients 1,8,32",
     &[
         beside_native("tpcc-read-committed", "Read committed", "TPC-C at read committed, by clients"),
         beside_native("tpcc-snapshot", "Snapshot", "TPC-C at snapshot, by clients"),
@@ -42,7 +42,7 @@ const TPCC: &[Measurement] = &[main_workload(
 )];
 
 const NATURAL_KEYS: &[Measurement] = &[workload(
-    "tpcc --natural-keys --targets native,mongotx,gateway --isolation snapshot --clients 1,8",
+    "tpcc --natural-keys --targets native,mongotx,gateway --isolation snapshot --clients 1,8,32",
     &[beside_native("tpcc-natural-keys", "", "TPC-C with natural keys, by clients")],
 )];
 
@@ -51,27 +51,27 @@ const ACID: &[Measurement] =
 
 const YCSB: &[Measurement] = &[
     workload(
-        "ycsb --core a --targets plain,native,mongotx --clients 1,8",
+        "ycsb --core a --targets plain,native,mongotx --clients 1,8,32",
         &[beside_native("ycsb-a", "", "YCSB A, update-heavy: transactions per second, by clients")],
     ),
     workload(
-        "ycsb --core b --targets plain,native,mongotx --clients 1,8",
+        "ycsb --core b --targets plain,native,mongotx --clients 1,8,32",
         &[beside_native("ycsb-b", "", "YCSB B, read-mostly: transactions per second, by clients")],
     ),
     workload(
-        "ycsb --core c --targets plain,native,mongotx,mvcc --clients 1,8",
+        "ycsb --core c --targets plain,native,mongotx,mvcc --clients 1,8,32",
         &[beside_native("ycsb-c", "", "YCSB C, read-only: transactions per second, by clients")],
     ),
     workload(
-        "ycsb --core d --targets plain,native,mongotx --clients 1,8",
+        "ycsb --core d --targets plain,native,mongotx --clients 1,8,32",
         &[beside_native("ycsb-d", "", "YCSB D, the latest records: transactions per second, by clients")],
     ),
     workload(
-        "ycsb --core e --targets plain,native,mongotx --clients 1,8",
+        "ycsb --core e --targets plain,native,mongotx --clients 1,8,32",
         &[beside_native("ycsb-e", "", "YCSB E, short ranges: transactions per second, by clients")],
     ),
     workload(
-        "ycsb --core f --targets plain,native,mongotx --clients 1,8",
+        "ycsb --core f --targets plain,native,mongotx --clients 1,8,32",
         &[beside_native("ycsb-f", "", "YCSB F, read-modify-write: transactions per second, by clients")],
     ),
 ];
