@@ -128,6 +128,10 @@ struct Inner {
     /// True if the command may have been carried out in spite of the error.
     maybe_done: bool,
     unreplicated: Option<Unreplicated>,
+    /// True if nothing of the refused write is left: it changed nothing, or was taken back.
+    is_clean: bool,
+    /// True if it ends the transaction although its kind does not.
+    is_ending: bool,
     source: Option<Arc<dyn std::error::Error + Send + Sync>>,
 }
 

@@ -51,7 +51,8 @@ use crate::{
 /// and until [`Session::begin`] everything answers [`ErrorKind::Closed`]. A statement that the
 /// server refuses (a duplicate key, an operator on the wrong type) ends it, too, at the levels that
 /// validate what was read, as with MongoDB's own transactions. At the weaker ones it does *not*:
-/// what earlier statements wrote is still there.
+/// what earlier statements wrote is still there. (Any other error of a statement that is half done
+/// ends it at every level: [`Session::is_open`] shows it.)
 pub struct Session {
     core: Arc<Core>,
     defaults: TransactionOptions,
@@ -355,6 +356,7 @@ impl Session {
     /// A command has its answer: that counts if the transaction still stands.
     pub(crate) async fn end_statement<T>(&self, statement: &mut Option<Statement>, done: Result<T>) -> Result<T> {
         let Some(tx) = statement.as_mut().and_then(Statement::transaction) else { return done };
+        let done = tx.end_write(done);
         if done.as_ref().is_err_and(Error::ends_transaction) {
             return done;
         }

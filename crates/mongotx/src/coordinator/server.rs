@@ -183,7 +183,9 @@ impl Server {
 
     /// The same, of a command that is bytes already.
     async fn prepare_raw(&self, ns: &Namespace, command: RawDocumentBuf) -> Result<WriteAnswer> {
-        WriteAnswer::parse_write(&self.send_durably(&ns.db, command).await.map_err(interrupted)?)
+        let answer = self.send_durably(&ns.db, command).await;
+        // Refused as a whole, it has changed nothing.
+        WriteAnswer::parse_write(&answer.map_err(|error| interrupted(error).clean())?)
     }
 
     async fn send_durably(&self, db: &str, mut command: RawDocumentBuf) -> Result<Document> {

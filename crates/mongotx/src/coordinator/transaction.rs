@@ -57,6 +57,9 @@ pub(crate) struct Transaction {
     /// Claims on documents that others of this client have to wait for; from the start on.
     pub(crate) claims: Option<Claims>,
     doubt: Doubt,
+    /// True if the write at hand has changed documents, and that change is neither complete and
+    /// checked nor taken back (decision 0084).
+    is_half_done: bool,
     /// Number of connections for data that there were before the first prepared write, or when the
     /// server was last known to be the same.
     pub(crate) connections: u64,
@@ -102,6 +105,7 @@ impl Transaction {
             count: 0,
             claims: None,
             doubt: Doubt::None,
+            is_half_done: false,
             connections: 0,
             touched: HashMap::new(),
             own_view: AtomicBool::new(false),
@@ -191,8 +195,27 @@ impl Transaction {
         self.replacing = replacing;
     }
 
+    /// Returns true if the write at hand has changed documents, and it is open whether that stands.
+    pub(crate) fn is_half_done(&self) -> bool {
+        self.is_half_done
+    }
+
+    /// Notes whether changes of the write at hand are open: not so once they are complete, or taken
+    /// back.
+    pub(crate) fn set_half_done(&mut self, is_half_done: bool) {
+        self.is_half_done = is_half_done;
+    }
+
+    /// One write, which may be one of a statement of several, has come to its end. A refusal leaves
+    /// the transaction as it was; any other error of a write that is half done ends it.
+    pub(crate) fn end_write<T>(&mut self, done: Result<T>) -> Result<T> {
+        let is_half_done = std::mem::take(&mut self.is_half_done);
+        done.map_err(|error| if is_half_done && !error.is_clean() { error.ending() } else { error })
+    }
+
     /// A statement has come to its end.
     pub(crate) fn end_statement(&mut self) {
+        self.is_half_done = false;
         if self.doubt == Doubt::Statement {
             self.doubt = Doubt::None;
         }
@@ -237,8 +260,9 @@ impl Live for Transaction {
         std::mem::replace(&mut self.doubt, Doubt::Message)
     }
 
-    fn answered(&mut self) {
+    fn answered(&mut self, has_changed: bool) {
         self.doubt = Doubt::Statement;
+        self.is_half_done |= has_changed;
     }
 
     fn answered_as_before(&mut self, before: Doubt) {

@@ -36,6 +36,8 @@ impl Error {
             frozen: false,
             maybe_done: false,
             unreplicated: None,
+            is_clean: false,
+            is_ending: false,
             source: None,
         }))
     }
@@ -183,6 +185,26 @@ impl Error {
     /// Returns true if it ends the transaction in which it happens. A command that the server
     /// refused as invalid does not.
     pub(crate) fn ends_transaction(&self) -> bool {
-        !matches!(self.0.kind, ErrorKind::Invalid | ErrorKind::Unsupported)
+        self.0.is_ending || !matches!(self.0.kind, ErrorKind::Invalid | ErrorKind::Unsupported)
+    }
+
+    /// The refusal of a write that has changed nothing, or was taken back.
+    pub(crate) fn clean(mut self) -> Self {
+        self.0.is_clean = true;
+        self
+    }
+
+    pub(crate) fn is_clean(&self) -> bool {
+        self.0.is_clean
+    }
+
+    /// The error of a statement that has changed documents and was neither completed nor taken
+    /// back: the transaction can only be rolled back.
+    pub(crate) fn ending(mut self) -> Self {
+        if !self.ends_transaction() {
+            self.0.is_ending = true;
+            self.0.message.push_str("; the transaction ends, because the statement was half done");
+        }
+        self
     }
 }

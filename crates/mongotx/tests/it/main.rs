@@ -22,6 +22,7 @@ mod finishing;
 mod formats;
 mod geo;
 mod growth;
+mod half_done;
 mod histories;
 mod indexes;
 mod interleavings;

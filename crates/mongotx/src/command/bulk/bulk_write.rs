@@ -127,7 +127,8 @@ pub(super) async fn write_all(
             continue;
         }
         let before = result.matched_count - result.modified_count;
-        match one(core, tx, ns, operation, progress.index, &mut result).await {
+        let done = one(core, tx, ns, operation, progress.index, &mut result).await;
+        match tx.end_write(done) {
             // The document had the new values already, as those of the next operations may.
             Ok(()) if result.matched_count - result.modified_count > before => progress.form = StatementForm::InTwo,
             Ok(()) => {}
@@ -193,7 +194,8 @@ impl BulkProgress {
         let is_apart = self.form == StatementForm::Short && index < self.apart_until;
         let form = if is_apart { StatementForm::Apart } else { self.form };
         let how = CombineOptions { by_key: index >= self.keys_from, form };
-        let together = match send_together(core, tx, ns, rest, index, how, &self.there).await {
+        let together = send_together(core, tx, ns, rest, index, how, &self.there).await;
+        let together = match tx.end_write(together) {
             Ok(together) => together,
             Err(error) if error.ends_transaction() => return Err(error),
             // One by one they are refused where they stand.
@@ -248,7 +250,8 @@ async fn upserted_together(
     if absent < 2 || absent < operations.len() {
         return Ok(Vec::new());
     }
-    let inserted = match upserts::insert_together(core, tx, ns, &operations[..absent]).await {
+    let inserted = upserts::insert_together(core, tx, ns, &operations[..absent]).await;
+    let inserted = match tx.end_write(inserted) {
         Err(error) if !error.ends_transaction() => {
             // One by one they are refused where they stand.
             tracing::debug!(%error, "upserts could not be sent together");

@@ -41,11 +41,10 @@ use crate::{
         locking::{batch::BatchedInsert, unique::key_questions::questions_behind},
         request::{
             address::Address,
-            fields::Fields,
             own_key::{OwnKey, coarse_key},
             query,
         },
-        server::{WriteAnswer, live::Live},
+        server::WriteAnswer,
         transaction::{Hold, Transaction},
     },
     error::{Error, ErrorKind, Result},
@@ -224,11 +223,7 @@ pub(super) async fn insert_together(
     let (done, is_placed) = inserted(&answer, &starts, ns)?;
     if is_placed {
         // Another document has one of its keys, or had it then. By itself it waits, or is refused.
-        if let Err(error) = core.server.take_back_inserts(tx, ns, &at[done..=done]).await {
-            // The document may be stored: the transaction can only be rolled back.
-            tx.sending(ns, &Fields::All);
-            return Err(error);
-        }
+        core.server.take_back_inserts(tx, ns, &at[done..=done]).await?;
     }
     // The command was answered: it has not inserted the others.
     at[done..].iter().for_each(|at| tx.not_held(ns, at));

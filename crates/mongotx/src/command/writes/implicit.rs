@@ -2,7 +2,9 @@
 //!
 //! It waits for rivals up to the client's limit, and is run again as a whole after a conflict. What
 //! the server refuses on the way (a duplicate key, say) leaves what was done before as it is,
-//! exactly as without MongoTx: that much is committed, and then the error is returned.
+//! exactly as without MongoTx: that much is committed, and then the error is returned. After any
+//! other error of a statement that is half done, all of the call is rolled back
+//! ([`Transaction::end_write`]).
 
 use std::{
     sync::Arc,
@@ -73,6 +75,7 @@ impl<'a> Call<'a> {
     /// The attempt's result: what to answer, or `None` to try again.
     pub(crate) async fn end<T>(&mut self, result: Result<T>) -> Result<Option<T>> {
         let Some(mut tx) = self.open.take() else { return result.map(Some) };
+        let result = tx.end_write(result);
         tx.end_statement();
         let error = match result {
             Ok(done) => match self.core.commit(tx).await {

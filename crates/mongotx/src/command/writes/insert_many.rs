@@ -116,15 +116,19 @@ impl Batch {
                 core.standings.vouch_for_lock(tx).await?;
             }
             let uniques = if are_compared { &[] } else { &collection.uniques[..] };
-            if !self.check_batch(core, tx, ns, uniques, &rest[..done]).await? {
+            let is_stopped = !self.check_batch(core, tx, ns, uniques, &rest[..done]).await?;
+            tx.set_half_done(false);
+            if is_stopped {
                 return Ok(false);
             }
             // The one that was refused goes the slow way, which finds out why.
-            if let Some((index, document)) = rest.get(done)
-                && let Err(error) = one(core, tx, ns, document.clone()).await
-                && !self.note(*index, error)?
-            {
-                return Ok(false);
+            if let Some((index, document)) = rest.get(done) {
+                let inserted = one(core, tx, ns, document.clone()).await;
+                if let Err(error) = tx.end_write(inserted)
+                    && !self.note(*index, error)?
+                {
+                    return Ok(false);
+                }
             }
             rest = rest.get(done + 1..).unwrap_or_default();
         }
@@ -172,6 +176,8 @@ impl Batch {
             let at = &Address::of(document, &key)?;
             let one = PlacedDocument { ns, at, uniques, before: &PriorState::Absent, inserted: Some(document) };
             if let Err(error) = core.uniqueness.check_placed(tx, &one, me, &mut lock_wait).await {
+                // Those behind it are placed as well, and not checked.
+                let error = if error.is_clean() { error } else { error.ending() };
                 let behind = addresses(&placed[place + 1..], &key)?;
                 if !self.note(*index, error)? {
                     core.server.take_back_inserts(tx, ns, &behind).await?;

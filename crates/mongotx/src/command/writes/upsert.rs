@@ -157,7 +157,7 @@ impl Upsert<'_> {
         if changed.is_err() {
             core.server.take_back_inserts(tx, ns, std::slice::from_ref(at)).await?;
         }
-        changed
+        changed.map_err(Error::clean)
     }
 
     /// A pipeline may read the `_id`, and must not read another: what the filter gives is inserted,
@@ -174,8 +174,8 @@ impl Upsert<'_> {
             Ok(_) => Ok(()),
             Err(refused) if refused.ends_transaction() => Err(refused),
             Err(refused) => {
-                core.locking.prepare(tx, &target, &Change::Remove).await?;
-                Err(refused)
+                core.locking.prepare(tx, &target, &Change::Remove).await.map_err(Error::ending)?;
+                Err(refused.clean())
             }
         }
     }
@@ -191,10 +191,12 @@ impl Upsert<'_> {
             update: command.update.without_id(),
             ..command.clone()
         };
+        let was_half_done = tx.is_half_done();
         Upsert { command: &without_id, at: &aside, ..*self }.build(tx).await?;
         let find = doc! {"find": &ns.coll, "filter": aside.filter(), "projection": {UNSAFE: 1}};
         let built = core.server.find_first(ns, find).await?;
         core.server.take_back_inserts(tx, ns, std::slice::from_ref(&aside)).await?;
+        tx.set_half_done(was_half_done);
         let Some(Bson::Document(mut document)) = built.and_then(|mut stored| stored.remove(UNSAFE)) else {
             return Err(Error::new(
                 ErrorKind::Corruption,

@@ -52,7 +52,7 @@ use crate::{
             fields::Fields,
             own_key::{OwnKey, coarse_key, id_key},
         },
-        server::{WriteAnswer, live::Live},
+        server::WriteAnswer,
         siblings::{Claim, Claims},
         transaction::{Hold, Transaction},
     },
@@ -140,16 +140,8 @@ impl Locking {
         let touches = all.iter().map(BatchedWrite::touches).fold(Fields::none(), |some, more| some.and(&more));
         let answer = self.server.send_prepared_raw(tx, ns, command, &touches).await?;
         let done = match is_one && !answer.errors.is_empty() {
-            true => self.taken_back(tx, ns, &at).await,
-            false => self.in_order(tx, ns, &at, &sent, &answer, me).await,
-        };
-        let done = match done {
-            Ok(done) => done,
-            Err(error) => {
-                // The change may have been made, or may still be: it must not be made twice.
-                tx.sending(ns, &touches);
-                return Err(error);
-            }
+            true => self.taken_back(tx, ns, &at).await?,
+            false => self.in_order(tx, ns, &at, &sent, &answer, me).await?,
         };
         let changed = &all[..done.count];
         note_changed(tx, ns, changed, &sent);

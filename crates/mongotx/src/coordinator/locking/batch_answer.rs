@@ -206,7 +206,7 @@ mod tests {
 
     fn answer(n: i64, modified: i64, refused: Option<usize>) -> WriteAnswer {
         let errors = refused.map(|place| (place, Error::invalid(2, "refused"))).into_iter().collect();
-        WriteAnswer { n, modified, upserted: Vec::new(), errors }
+        WriteAnswer { n, modified, is_update: true, upserted: Vec::new(), errors }
     }
 
     /// Each with so many questions behind it.

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     coordinator::{catalog::Collection, finishing::lock_wait::LockWait, transaction::Transaction},
-    error::Result,
+    error::{Error, Result},
     options::Namespace,
 };
 
@@ -79,7 +79,7 @@ impl Locking {
         if kept.is_err() {
             self.uniqueness.put_back(tx, placed, me, lock_wait).await?;
         }
-        kept
+        kept.map_err(Error::clean)
     }
 
     /// Takes a change back that a text index could not hold: the server would refuse it when it is
@@ -97,6 +97,6 @@ impl Locking {
         if kept.is_err() {
             self.uniqueness.put_back(tx, placed, me, lock_wait).await?;
         }
-        kept
+        kept.map_err(Error::clean)
     }
 }

@@ -213,7 +213,10 @@ fn free_one(
     asked: NeededAnswer<'_>,
     is_leased: bool,
 ) -> Option<FreeDocument> {
-    if query.sort.is_none() && !tx.has_written(ns) || collection.is_pinned_by(&query.filter) {
+    // Several documents match a key if its index is gone by now: then an order says which one is
+    // meant.
+    let is_any_wanted = !tx.has_written(ns) || collection.is_pinned_by(&query.filter);
+    if query.sort.is_none() && is_any_wanted {
         return Some(FreeDocument::Wanted);
     }
     ((tx.validates() || is_leased) && may_find_first(tx, ns, query, asked)).then_some(FreeDocument::First)

@@ -144,6 +144,10 @@ impl Locking {
         let statement = rawdoc! {"q": RawDocumentBuf::try_from(&query)?, "u": pipeline, "multi": true};
         let command = update_of(targets.ns, [statement]);
         let answer = self.server.send_prepared_raw(tx, targets.ns, command, &change.touches()).await?;
+        if !answer.errors.is_empty() {
+            // The totals do not show what a statement that has failed midway has changed.
+            tx.set_half_done(true);
+        }
         let (mine, others): (Vec<Address>, Vec<Address>) =
             match answer.errors.is_empty() && answer.modified == targets.at.len() as i64 {
                 true => (targets.at.to_vec(), Vec::new()),

@@ -271,7 +271,7 @@ impl Locking {
             && !read_locked
             && target.options.is_plain()
             && let Some(statement) = target.fused(update, me, left, &[])?
-            && let Some(applied) = self.attempt_fused(tx, target, statement, update).await?
+            && let Some(applied) = self.attempt_fused(tx, target, statement, &change.touches()).await?
         {
             return Ok(Some(applied));
         }
@@ -295,7 +295,11 @@ impl Locking {
             }
         };
         let command = target.command(statements, filters);
-        let answer = self.server.send_prepared(tx, target.ns, command, &change.touches()).await?.ok()?;
+        let answer = self.server.send_prepared(tx, target.ns, command, &change.touches()).await?;
+        // Before the second statement of an update is refused, the first one has locked the
+        // document, and no more.
+        let is_removed = matches!(change, Change::Remove) && answer.modified > 0;
+        let answer = answer.ok().map_err(|refused| if is_removed { refused.ending() } else { refused })?;
         Ok(Applied::by_two_statements(answer.n, answer.modified, matches!(change, Change::Remove)))
     }
 
@@ -331,10 +335,9 @@ impl Locking {
         tx: &mut Transaction,
         target: &Target<'_>,
         statement: RawDocumentBuf,
-        update: &Update,
+        touches: &Fields,
     ) -> Result<Option<Applied>> {
-        let (command, touches) = (update_of(target.ns, [statement]), Fields::of_update(update));
-        let answer = self.server.send_prepared_raw(tx, target.ns, command, &touches).await?;
+        let answer = self.server.send_prepared_raw(tx, target.ns, update_of(target.ns, [statement]), touches).await?;
         // Whatever the server has against it, the two-statement form says it in the user's terms.
         Ok((answer.errors.is_empty() && answer.modified == 1).then_some(Applied {
             matched: true,

@@ -171,7 +171,7 @@ impl Uniqueness {
             let found = self.wait_until_unique(placed.ns, unique, placed.at, &changed, me, lock_wait).await?;
             if found.is_some() {
                 self.put_back(tx, placed, me, lock_wait).await?;
-                return Err(duplicate(placed.ns, unique, &changed));
+                return Err(duplicate(placed.ns, unique, &changed).clean());
             }
         }
         Ok(())
@@ -292,7 +292,7 @@ impl Uniqueness {
         Err(Error::new(ErrorKind::Conflict, message).for_transaction(Some(me)))
     }
 
-    /// A refused statement is taken back.
+    /// A refused statement is taken back. Then its refusal is [`Error::clean`].
     pub(crate) async fn put_back(
         &self,
         tx: &mut Transaction,

@@ -19,6 +19,8 @@ pub(crate) struct WriteAnswer {
     pub(crate) n: i64,
     /// Documents changed, over all statements.
     pub(crate) modified: i64,
+    /// True if the command was an `update`.
+    pub(crate) is_update: bool,
     /// The places of the statements that have inserted a document, and its `_id`.
     pub(crate) upserted: Vec<(usize, Bson)>,
     /// Statements that the server refused: place, code, words.
@@ -29,7 +31,7 @@ impl WriteAnswer {
     /// The answer to a write that stores both versions of a document: where they are too large, it
     /// says so.
     pub(super) fn of_held(self) -> Self {
-        let errors = self.errors.into_iter().map(|(place, error)| (place, too_large_with_both(error)));
+        let errors = self.errors.into_iter().map(|(place, error)| (place, too_large_with_both(error).clean()));
         Self { errors: errors.collect(), ..self }
     }
 
@@ -48,12 +50,13 @@ impl WriteAnswer {
             let info = error.get_document("errInfo").ok().map(validator::explain);
             let refused = refused_by_server(code, message);
             let refused = refused.with_duplicate_key(DuplicateKey::read(error)).with_info(info);
-            (place(error), refused)
+            (place(error), refused.clean())
         });
         let errors: Vec<(usize, Error)> = errors.collect();
+        let is_update = answer.contains_key("nModified");
         match errors.iter().find(|(_, error)| error.kind() == ErrorKind::Unavailable) {
             Some((_, away)) => Err(away.clone()),
-            None => Ok(Self { n: number("n"), modified: number("nModified"), upserted, errors }),
+            None => Ok(Self { n: number("n"), modified: number("nModified"), is_update, upserted, errors }),
         }
     }
 
@@ -71,6 +74,14 @@ impl WriteAnswer {
                 ..Progress::default()
             },
         }
+    }
+
+    /// Returns true if it has changed, inserted or removed documents, as far as the totals show.
+    /// (Of a statement of many documents that has failed midway they do not.)
+    pub(super) fn has_changed(&self) -> bool {
+        // An `update` has a number of those that it has changed; other commands have matched none
+        // in vain.
+        self.modified > 0 || !self.upserted.is_empty() || !self.is_update && self.n > 0
     }
 
     pub(super) fn breaks_validator(&self) -> bool {

@@ -14,7 +14,10 @@ use std::{iter, sync::Arc};
 
 use bson::{Bson, Document, RawDocument, RawDocumentBuf, doc, raw::cstr, rawdoc};
 use protocol::TxId;
-use sd2v::statement;
+use sd2v::{
+    names::{WRITER, tx_id_to_bson},
+    statement,
+};
 
 use super::{
     Server, WriteAnswer,
@@ -27,7 +30,7 @@ use crate::{
         fields::Fields,
     },
     document,
-    error::{ErrorKind, Result},
+    error::{Error, ErrorKind, Result},
     options::Namespace,
     steps::Step,
 };
@@ -41,8 +44,9 @@ pub(crate) trait Live {
     /// inserts or removes some (all fields). Returns the doubt that stood before this write.
     fn sending(&mut self, ns: &Namespace, touches: &Fields) -> Doubt;
 
-    /// Notes that the prepared write was answered.
-    fn answered(&mut self);
+    /// Notes that the prepared write was answered. `has_changed`: it has changed documents, for
+    /// which the statement must come to its end.
+    fn answered(&mut self, has_changed: bool);
 
     /// Notes that the write was answered, and has changed nothing for which its statement must come
     /// to its end.
@@ -85,6 +89,14 @@ fn is_answered<T>(answer: &Result<T>) -> bool {
     !answer.as_ref().is_err_and(|error| error.kind() == ErrorKind::Unavailable)
 }
 
+/// Notes the answer to a prepared write, if there is one. A mere lock changes nothing that would
+/// have to be completed.
+fn note_answer(tx: &mut impl Live, answer: &Result<WriteAnswer>, is_lock: bool) {
+    if is_answered(answer) {
+        tx.answered(!is_lock && answer.as_ref().is_ok_and(WriteAnswer::has_changed));
+    }
+}
+
 impl Server {
     /// A prepared write and queries behind it, in one write: the server begins each when it has
     /// answered the one before it. `None`: they cannot be sent so, and nothing was.
@@ -105,7 +117,8 @@ impl Server {
             }
         };
         let written = answers.next().unwrap_or_else(|| unreachable!("there is one answer for each command"));
-        let written = written.and_then(|answer| kept(document::parse(&answer)?)).map_err(interrupted);
+        let written = written.and_then(|answer| kept(document::parse(&answer)?));
+        let written = written.map_err(|error| interrupted(error).clean());
         leading.answer = Some(written.and_then(|answer| WriteAnswer::parse_write(&answer)));
         Ok(Some(self.streams(line.runtime(), answers)))
     }
@@ -147,9 +160,7 @@ impl Server {
         self.at(Step::BeforeLock).await;
         let answer = self.prepare_raw(ns, command).await;
         self.at(Step::AfterLock).await;
-        if is_answered(&answer) {
-            tx.answered();
-        }
+        note_answer(tx, &answer, *touches == Fields::none());
         answer.map(WriteAnswer::of_held)
     }
 
@@ -174,9 +185,7 @@ impl Server {
             None => self.prepare(leading.ns, leading.command).await,
         };
         self.at(Step::AfterLock).await;
-        if is_answered(&answer) {
-            tx.answered();
-        }
+        note_answer(tx, &answer, false);
         answer.map(WriteAnswer::of_held)
     }
 
@@ -203,7 +212,10 @@ impl Server {
         let answer = self.send_durably(&ns.db, command).await.map_err(interrupted);
         self.at(Step::AfterLock).await;
         if is_answered(&answer) {
-            tx.answered();
+            let found = answer.as_ref().ok().and_then(|answer| answer.get_document("value").ok());
+            let writer = tx.id().map(tx_id_to_bson);
+            let is_locked = found.is_some_and(|found| found.get(WRITER) == writer.as_ref());
+            tx.answered(is_locked && *touches != Fields::none());
         }
         match answer {
             Ok(mut answer) => Ok(match answer.remove("value") {
@@ -235,21 +247,29 @@ impl Server {
 
     /// Gives documents back that the transaction has locked and not inserted. What they are
     /// afterwards was judged by the collection's validator when it was written, or is older.
+    ///
+    /// # Errors
+    /// They end the transaction: what it has changed is still there.
     pub(crate) async fn give_back(&self, tx: &mut impl Live, ns: &Namespace, at: &[Address]) -> Result<()> {
         let Some(me) = tx.id() else { return Ok(()) };
         let statement = statement::give_back(among(at), me);
         let command = doc! {"update": &ns.coll, "updates": [statement], "ordered": true};
-        let mut answer = self.send_prepared(tx, ns, command.clone(), &Fields::All).await?;
+        let mut answer = self.send_prepared(tx, ns, command.clone(), &Fields::All).await.map_err(Error::ending)?;
         if answer.breaks_validator() {
-            answer = self.send_prepared(tx, ns, Server::unjudged(command), &Fields::All).await?;
+            let unjudged = Server::unjudged(command);
+            answer = self.send_prepared(tx, ns, unjudged, &Fields::All).await.map_err(Error::ending)?;
         }
-        answer.ok().map(drop)
+        answer.ok().map(drop).map_err(Error::ending)
     }
 
     /// Takes documents away again that the transaction has inserted.
+    ///
+    /// # Errors
+    /// They end the transaction: it has inserted what it must not commit.
     pub(crate) async fn take_back_inserts(&self, tx: &mut impl Live, ns: &Namespace, at: &[Address]) -> Result<()> {
         let Some(me) = tx.id().filter(|_| !at.is_empty()) else { return Ok(()) };
         let command = doc! {"delete": &ns.coll, "deletes": [statement::take_back_inserts(among(at), me)]};
-        self.send_prepared(tx, ns, command, &Fields::All).await?.ok().map(drop)
+        let answer = self.send_prepared(tx, ns, command, &Fields::All).await;
+        answer.and_then(WriteAnswer::ok).map(drop).map_err(Error::ending)
     }
 }
