@@ -7,7 +7,7 @@ mod tools;
 
 use std::{sync::Arc, time::Duration};
 
-use bson::Document;
+use bson::{Document, oid::ObjectId};
 use protocol::TxId;
 
 pub use self::{
@@ -205,9 +205,26 @@ impl Client {
         self.core.server.nodes.are_several()
     }
 
+    /// Id of the process of the one server that keeps the data: another one after each of its
+    /// starts. What a process has acknowledged, and not written to its journal, may be lost with
+    /// it. `None` where several servers keep the data, or the server names no process.
+    ///
+    /// ```
+    /// # #[tokio::main]
+    /// # async fn main() -> mongotx::Result<()> {
+    /// # local_mongod::example!(client);
+    /// let before = client.server_process();
+    /// assert!(before.is_some() && client.server_process() == before);
+    /// # Ok(()) }
+    /// ```
+    pub fn server_process(&self) -> Option<ObjectId> {
+        self.core.server.nodes.process()
+    }
+
     /// Waits until all writes that were acknowledged so far satisfy a write concern, given as a
     /// document. Returns the server's `writeConcernError` if they do not (in time, where the write
-    /// concern has a `wtimeout`).
+    /// concern has a `wtimeout`). Of one server it says nothing about writes that were acknowledged
+    /// before its last start: see [`Client::server_process`].
     ///
     /// ```
     /// # use bson::doc;

@@ -59,6 +59,7 @@ fn nested<'a>(call: &'a Call<'_>, name: &'a str, mut inner: Document) -> Answer<
         made: None,
         retry: None,
         validated: None,
+        has_concern: false,
         is_refused: false,
     })
 }

@@ -143,14 +143,14 @@ pub(super) async fn answer_find_and_modify(call: &mut Call<'_>) -> Answer<Handle
         Some(StatementResult::Unknown(failure)) => return Err(failure),
         Some(StatementResult::Modify(mut reply)) => {
             reply.insert("retriedStmtId", 0);
-            (reply, call.missed_concern().await)
+            (reply, None)
         }
         _ => modified(call, &namespace, &command).await?,
     };
     Ok(Body::of(&reply)?.with_concern_error(concern_error, call.mode).into())
 }
 
-/// The reply, and what its write concern could not wait for.
+/// The reply, and the `writeConcernError` of a write that the server may lose again.
 async fn modified(
     call: &mut Call<'_>,
     namespace: &Namespace,
@@ -162,7 +162,7 @@ async fn modified(
             if let Some(retry) = call.retry.as_deref_mut() {
                 retry.note(0, StatementResult::Modify(reply.clone()));
             }
-            Ok((reply, call.missed_concern().await))
+            Ok((reply, None))
         }
         Err(error) => {
             let failure = Failure::from(&error);

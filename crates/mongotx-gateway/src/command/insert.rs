@@ -45,7 +45,7 @@ pub(super) async fn answer_insert(call: &mut Call<'_>) -> Answer<HandlerReply> {
     let mut tally = Tally::new(is_ordered);
     let mut insertions: Vec<Insertion> = documents.into_iter().map(Insertion).collect();
     let Some(inserted) = insert_first(call, &namespace, &mut insertions, &mut tally).await? else {
-        return tally.finish(call).await.map(HandlerReply::Body);
+        return tally.finish(call).map(HandlerReply::Body);
     };
     let mut waiting = Vec::new();
     for (statement, Insertion(document)) in insertions.into_iter().enumerate().skip(inserted) {
@@ -56,7 +56,7 @@ pub(super) async fn answer_insert(call: &mut Call<'_>) -> Answer<HandlerReply> {
     if !waiting.is_empty() {
         insert(call, &namespace, waiting, is_ordered, &mut tally).await?;
     }
-    tally.finish(call).await.map(HandlerReply::Body)
+    tally.finish(call).map(HandlerReply::Body)
 }
 
 /// One document that an `insert` adds.

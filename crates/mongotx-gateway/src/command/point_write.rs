@@ -215,6 +215,7 @@ async fn in_session(
         made: None,
         retry: work.as_deref_mut().map(|work| &mut work.retry),
         validated: None,
+        has_concern: false,
         is_refused: false,
     };
     // The future is pinned here: passing it on would copy it, and take its space twice each time.
@@ -239,7 +240,7 @@ async fn carry_out(call: &mut Call<'_>, namespace: &Namespace, change: Change<'_
             Err(error) => drop(tally.refused(call, 0, &error)?),
         }
     }
-    tally.finish(call).await
+    tally.finish(call)
 }
 
 #[cfg(test)]

@@ -48,4 +48,5 @@ mod upstream;
 mod validated_reads;
 mod web;
 mod who;
+mod write_concerns;
 mod writes;

@@ -106,6 +106,7 @@ async fn what_only_the_old_primary_has_is_no_commit_and_a_write_concern_error() 
     write_that_is_lost(&set).await;
     read_of_what_is_lost(&set).await;
     more_than_the_majority(&set).await;
+    of_what_the_server_gets_as_it_came(&set).await;
 }
 
 async fn commit_that_is_lost(set: &ReplicaSet) {
@@ -226,4 +227,42 @@ async fn more_than_the_majority(set: &ReplicaSet) {
     command.insert("writeConcern", doc! {"w": 4, "wtimeout": 500});
     let answer = gateway.run_command(command).await;
     assert_eq!(answer.get_document("writeConcernError").unwrap().get_i32("code").unwrap(), 100, "{answer}");
+}
+
+/// Writes to a capped collection, and commands about collections, wait as others do.
+async fn of_what_the_server_gets_as_it_came(set: &ReplicaSet) {
+    let gateway = in_front_of(set, None).await;
+    gateway.ok(doc! {"create": "capped", "capped": true, "size": 4096}).await;
+    let server = set.client().await.unwrap().database(&gateway.db);
+    server.run_command(doc! {"profile": 2}).await.unwrap();
+    for (id, concern) in [(1, None), (2, Some(doc! {"w": 1}))] {
+        let mut insert = doc! {"insert": "capped", "documents": [{"_id": id}]};
+        insert.extend(concern.map(|concern| ("writeConcern".to_owned(), concern.into())));
+        gateway.ok(insert).await;
+    }
+    server.run_command(doc! {"profile": 0}).await.unwrap();
+    let profile = server.collection::<Document>("system.profile");
+    let waited = doc! {"command.insert": "capped", "command.writeConcern.w": "majority"};
+    assert_eq!(profile.count_documents(waited).await.unwrap(), 2);
+    for mut command in [
+        doc! {"insert": "capped", "documents": [{"_id": 3}]},
+        doc! {"create": "made"},
+        doc! {"createIndexes": "made", "indexes": [{"key": {"a": 1}, "name": "a_1"}]},
+        doc! {"aggregate": "c", "pipeline": [{"$out": "made"}], "cursor": {}},
+        doc! {"drop": "made"},
+    ] {
+        command.insert("writeConcern", doc! {"w": 3});
+        let answer = gateway.ok(command.clone()).await;
+        assert!(!answer.contains_key("writeConcernError"), "{command}: {answer}");
+        let name = command.keys().next().cloned().unwrap();
+        if name != "drop" && name != "insert" {
+            continue;
+        }
+        command.insert("writeConcern", doc! {"w": 4, "wtimeout": 500});
+        command.insert(name.clone(), "capped");
+        command.get_array_mut("documents").map(|all| all[0] = doc! {"_id": 4}.into()).ok();
+        let answer = gateway.run_command(command).await;
+        let missed = answer.get_document("writeConcernError").unwrap_or_else(|_| panic!("{name}: {answer}"));
+        assert_eq!(code(missed), 100, "{answer}");
+    }
 }

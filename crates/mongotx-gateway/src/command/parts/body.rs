@@ -46,15 +46,8 @@ impl Body {
     /// Adds the `writeConcernError`, if there is one, and the label that the server gives it.
     #[must_use]
     pub(crate) fn with_concern_error(mut self, error: Option<Document>, mode: &Mode) -> Self {
-        let Some(error) = error else { return self };
-        let again = error.get("code").and_then(as_number).is_some_and(|code| is_retriable(code, mode));
-        if let Ok(error) = RawDocumentBuf::try_from(&error) {
-            self.0.append(cstr!("writeConcernError"), error);
-        }
-        if again {
-            let mut labels = RawArrayBuf::new();
-            labels.push(RETRYABLE_WRITE_ERROR);
-            self.0.append(cstr!("errorLabels"), labels);
+        if let Some(error) = error {
+            add_concern_error(&mut self.0, &error, mode);
         }
         self
     }
@@ -72,6 +65,18 @@ impl From<RawDocumentBuf> for Body {
     }
 }
 
+fn add_concern_error(reply: &mut RawDocumentBuf, error: &Document, mode: &Mode) {
+    let again = error.get("code").and_then(as_number).is_some_and(|code| is_retriable(code, mode));
+    if let Ok(error) = RawDocumentBuf::try_from(error) {
+        reply.append(cstr!("writeConcernError"), error);
+    }
+    if again {
+        let mut labels = RawArrayBuf::new();
+        labels.push(RETRYABLE_WRITE_ERROR);
+        reply.append(cstr!("errorLabels"), labels);
+    }
+}
+
 /// The answer that a handler has produced.
 #[derive(Debug)]
 pub(crate) enum HandlerReply {
@@ -82,12 +87,27 @@ pub(crate) enum HandlerReply {
 }
 
 impl HandlerReply {
-    /// Like [`Body::with_concern_error`]; the server's reply stays as it is.
+    /// Returns true if the command was carried out, and no `writeConcernError` is known.
+    pub(crate) fn may_miss_concern(&self) -> bool {
+        let (body, is_ok) = match self {
+            Self::Body(Body(body)) => (&**body, true),
+            Self::Server(reply) => (reply.body(), reply.is_ok()),
+        };
+        is_ok && matches!(body.get("writeConcernError"), Ok(None))
+    }
+
+    /// Like [`Body::with_concern_error`]. A reply that has such an error already, or another one,
+    /// stays as it is.
     #[must_use]
     pub(crate) fn with_concern_error(self, error: Option<Document>, mode: &Mode) -> Self {
+        let Some(error) = error.filter(|_| self.may_miss_concern()) else { return self };
         match self {
-            Self::Body(body) => Self::Body(body.with_concern_error(error, mode)),
-            Self::Server(reply) => Self::Server(reply),
+            Self::Body(body) => Self::Body(body.with_concern_error(Some(error), mode)),
+            Self::Server(reply) => {
+                let mut body = reply.body().to_owned();
+                add_concern_error(&mut body, &error, mode);
+                Self::Server(body.into())
+            }
         }
     }
 

@@ -1,13 +1,13 @@
 //! One command that is being carried out: what it says, and what it may use.
 
-use bson::{Bson, Document};
+use bson::{Bson, Document, oid::ObjectId};
 use mongotx::{
     Collection, Namespace, Session,
     guard::{explain_answer, guard_command},
     is_own_collection,
 };
 
-use super::{generic::Generic, read_concern::ReadLevel};
+use super::{body::HandlerReply, generic::Generic, read_concern::ReadLevel, write_concern::WriteConcern};
 use crate::{
     access::User,
     api::Api,
@@ -42,6 +42,8 @@ pub(crate) struct Call<'a> {
     /// The level of the validated read that it is, if it is one: `session` is then its own, not the
     /// client's.
     pub(crate) validated: Option<ReadLevel>,
+    /// True if it writes, and has a write concern.
+    pub(crate) has_concern: bool,
     /// True if a statement of it was refused although the command was answered: that ends a
     /// transaction.
     pub(crate) is_refused: bool,
@@ -99,13 +101,23 @@ impl Call<'_> {
         }
     }
 
-    /// The `writeConcernError` for the part of the write concern that could not be met. A write
-    /// within a transaction waits when that is committed.
-    pub(crate) async fn missed_concern(&self) -> Option<Document> {
-        match self.generic.write.as_ref().filter(|_| self.session.is_none()) {
-            Some(concern) => concern.missed(&self.context.client).await,
-            None => None,
-        }
+    /// The server process that the command is sent to, if its write concern is about that.
+    pub(crate) fn process(&self) -> Option<ObjectId> {
+        if self.has_concern { self.context.client.server_process() } else { None }
+    }
+
+    /// Waits for what the write concern demands besides, and adds a `writeConcernError` for what
+    /// could not be met. A write within a transaction waits when that is committed. `process`: as
+    /// [`Call::process`] was before anything was sent.
+    pub(crate) async fn await_concern(&self, made: HandlerReply, process: Option<ObjectId>) -> HandlerReply {
+        let concern = self.generic.write.as_ref().filter(|_| self.has_concern && self.session.is_none());
+        let Some(concern) = concern.filter(|_| made.may_miss_concern()) else { return made };
+        let client = &self.context.client;
+        let missed = match &made {
+            HandlerReply::Body(_) => concern.missed_by_write(client, process).await,
+            HandlerReply::Server(_) => concern.missed(client).await,
+        };
+        made.with_concern_error(missed, self.mode)
     }
 
     /// The collection that the first field names.
@@ -151,6 +163,8 @@ impl Call<'_> {
             return before.map(Some);
         }
         guard_command(self.name, &mut self.body).map_err(Failure::from)?;
+        let concern = WriteConcern::to_send(self.generic.write.as_ref(), &self.context.client);
+        self.body.extend(concern.map(|concern| ("writeConcern".to_owned(), concern.into())));
         let sent = self.send_on().await;
         if let Some(retry) = self.retry.as_deref_mut()
             && sent.as_ref().map_or_else(|failure| failure.code != codes::NETWORK_TIMEOUT, Reply::is_ok)

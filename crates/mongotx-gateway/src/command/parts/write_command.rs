@@ -56,5 +56,5 @@ pub(crate) async fn answer_statements<S: ListedStatement>(call: &mut Call<'_>) -
     let StatementList { mut statements, is_ordered } = StatementList::<S>::parse(call.fields(S::COMMAND))?;
     let mut tally = S::no_results(is_ordered);
     run_all(call, &namespace, &mut statements, &mut tally).await?;
-    tally.finish(call).await.map(HandlerReply::Body)
+    tally.finish(call).map(HandlerReply::Body)
 }

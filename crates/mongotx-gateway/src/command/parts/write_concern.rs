@@ -1,23 +1,36 @@
-//! `writeConcern`. Every write waits for the journal. In a replica set every write waits for the
-//! majority too, and for more members if the client demands it; a standalone server is its own
-//! majority.
+//! `writeConcern`: what a write waits for before it is answered.
+//!
+//! | | one server keeps the data | several servers do |
+//! | --- | --- | --- |
+//! | a commit | the journal | the journals of the majority |
+//! | another write | the journal, if the concern demands it | the journals of the majority |
+//! | more members than that | cannot be: `writeConcernError` | if the concern demands it |
+//!
+//! What a commit waits for, and the majority, is the library's part. Here is what is waited for
+//! besides, after the write: a write of the library's has no concern of its own. A command that
+//! goes to the server as it came is sent with one ([`WriteConcern::to_send`]).
 
-use bson::{Bson, Document, doc};
+use bson::{Bson, Document, doc, oid::ObjectId};
 use mongotx::Client;
 
 use crate::{
     failure::{Answer, Failure, codes},
-    fields::{as_number, type_name},
+    fields::{as_number, is_asked, type_name},
 };
 
 /// The largest number of members that the server accepts in a write concern.
 const MOST_MEMBERS: i64 = 50;
+/// Time that a write waits for the majority, in milliseconds, as the library's writes do.
+const MAJORITY_WAIT_MS: i64 = 30_000;
 
 /// A write concern, as a client has sent it.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct WriteConcern {
     asked: Document,
     w: Acknowledgment,
+    /// True if the write is to be in the journal: `j`, `fsync`, or the majority without `j: false`,
+    /// as in a replica set.
+    is_journaled: bool,
 }
 
 /// Members of the set that have to acknowledge a write: the option `w`.
@@ -49,10 +62,41 @@ impl WriteConcern {
                 }
             }
         }
-        Ok(Self { asked: asked.clone(), w })
+        let is_of_majority = matches!(&w, Acknowledgment::Named(name) if name == "majority");
+        let is_journaled = match asked.get("j") {
+            Some(j) => is_asked(Some(j)),
+            None => is_of_majority,
+        } || is_asked(asked.get("fsync"));
+        Ok(Self { asked: asked.clone(), w, is_journaled })
     }
 
-    /// The `writeConcernError` for a concern that could not be met; the write itself was made.
+    /// The concern that a write has which goes to the server as it came. `asked`: the client's.
+    /// `None`: the server's own default.
+    pub(crate) fn to_send(asked: Option<&Self>, client: &Client) -> Option<Document> {
+        if client.is_replicated() {
+            return Some(doc! {"w": "majority", "j": true, "wtimeout": MAJORITY_WAIT_MS});
+        }
+        asked.filter(|asked| asked.is_journaled).map(|_| doc! {"w": 1, "j": true})
+    }
+
+    /// The `writeConcernError` for a write of the library's that was no commit, after what is left
+    /// of the concern was waited for. `process`: the server process before the write was sent.
+    pub(crate) async fn missed_by_write(&self, client: &Client, process: Option<ObjectId>) -> Option<Document> {
+        if self.is_journaled && !client.is_replicated() {
+            let missed = wait(client, doc! {"w": 1, "j": true}).await;
+            // The journal of a server that was started anew may lack what the one before it did.
+            let is_another = process.is_some() && client.server_process() != process;
+            let missed = missed.or_else(|| is_another.then(started_anew));
+            if missed.is_some() {
+                return missed;
+            }
+        }
+        self.missed(client).await
+    }
+
+    /// The `writeConcernError` for a commit, or a command that the server got with
+    /// [`WriteConcern::to_send`], after what is left of the concern was waited for. What was
+    /// written stays.
     pub(crate) async fn missed(&self, client: &Client) -> Option<Document> {
         if !client.is_replicated() {
             return self.error();
@@ -67,10 +111,7 @@ impl WriteConcern {
         }
         let asked = self.asked.iter().filter(|(field, _)| ["w", "j", "wtimeout"].contains(&field.as_str()));
         let asked = asked.map(|(field, value)| (field.clone(), value.clone())).collect();
-        client.await_write_concern(asked).await.unwrap_or_else(|error| {
-            let code = error.code().unwrap_or(codes::WRITE_CONCERN_FAILED);
-            Some(doc! {"code": code, "codeName": codes::name(code), "errmsg": error.message()})
-        })
+        wait(client, asked).await
     }
 
     /// The error of a concern that a single server cannot meet.
@@ -94,6 +135,23 @@ impl WriteConcern {
             "code": code, "codeName": codes::name(code), "errmsg": message, "errInfo": {"writeConcern": asked},
         })
     }
+}
+
+/// Waits until everything that was written satisfies the concern. Returns the `writeConcernError`
+/// if it does not.
+async fn wait(client: &Client, concern: Document) -> Option<Document> {
+    let waited = client.await_write_concern(concern).await;
+    waited.unwrap_or_else(|error| Some(missed_for(error.code(), error.message())))
+}
+
+fn started_anew() -> Document {
+    let message = "the server was started anew before the write was known to be in its journal: it may be lost";
+    missed_for(None, message)
+}
+
+fn missed_for(code: Option<i32>, message: &str) -> Document {
+    let code = code.unwrap_or(codes::WRITE_CONCERN_FAILED);
+    doc! {"code": code, "codeName": codes::name(code), "errmsg": message}
 }
 
 fn members(value: &Bson) -> Answer<i64> {
@@ -128,6 +186,33 @@ mod tests {
         let code = |concern| parsed(concern).unwrap().error().unwrap().get_i32("code").unwrap();
         assert_eq!(code(doc! {"w": 2}), 100);
         assert_eq!(code(doc! {"w": "dc"}), 79);
+    }
+
+    #[test]
+    fn the_journal_is_waited_for_where_it_is_demanded() {
+        for (concern, is_journaled) in [
+            (doc! {}, false),
+            (doc! {"w": 1}, false),
+            (doc! {"w": 1, "j": false}, false),
+            (doc! {"w": "majority", "j": false}, false),
+            (doc! {"w": "majority"}, true),
+            (doc! {"j": true}, true),
+            (doc! {"w": 0, "j": 1}, true),
+            (doc! {"w": 1, "fsync": true}, true),
+        ] {
+            assert_eq!(parsed(concern.clone()).unwrap().is_journaled, is_journaled, "{concern}");
+        }
+    }
+
+    #[tokio::test]
+    async fn the_journal_of_another_process_proves_nothing() {
+        let server = local_mongod::shared_standalone().await.unwrap();
+        let options = mongotx::ClientOptions { tx_database: local_mongod::unique_db("concern"), ..Default::default() };
+        let client = Client::connect_with(&server.uri(), options).await.unwrap();
+        let concern = parsed(doc! {"w": 1, "j": true}).unwrap();
+        assert_eq!(concern.missed_by_write(&client, client.server_process()).await, None);
+        let missed = concern.missed_by_write(&client, Some(ObjectId::new())).await.unwrap();
+        assert!(missed.get_str("errmsg").unwrap().contains("started anew"), "{missed}");
     }
 
     #[test]

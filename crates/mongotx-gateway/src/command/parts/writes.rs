@@ -165,7 +165,7 @@ impl Tally {
     }
 
     /// The reply with the results of all statements.
-    pub(crate) async fn finish(self, call: &Call<'_>) -> Answer<Body> {
+    pub(crate) fn finish(self, call: &Call<'_>) -> Answer<Body> {
         let n = |count: u64| Bson::Int32(i32::try_from(count).unwrap_or(i32::MAX));
         let mut reply = doc! {"n": n(self.n)};
         if !self.errors.is_empty() {
@@ -180,11 +180,7 @@ impl Tally {
         if let Some(modified) = self.modified {
             reply.insert("nModified", n(modified));
         }
-        let concern_error = match self.concern_error {
-            Some(error) => Some(error),
-            None => call.missed_concern().await,
-        };
-        Ok(Body::of(&reply)?.with_concern_error(concern_error, call.mode))
+        Ok(Body::of(&reply)?.with_concern_error(self.concern_error, call.mode))
     }
 }
 

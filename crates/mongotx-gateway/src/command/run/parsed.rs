@@ -63,6 +63,7 @@ impl<'a> Parsed<'a> {
 
     /// A call outside transactions; callers add the transaction.
     fn call_with(&self, body: Document) -> Call<'_> {
+        let has_concern = self.generic.write.is_some() && !self.command.only_reads(&body);
         Call {
             context: self.context,
             connection: self.connection,
@@ -77,6 +78,7 @@ impl<'a> Parsed<'a> {
             made: None,
             retry: None,
             validated: None,
+            has_concern,
             is_refused: false,
         }
     }
@@ -111,11 +113,12 @@ pub(super) async fn handle<H: Handler>(call: &mut Call<'_>) -> Answer<HandlerRep
     let handled = AssertUnwindSafe(async {
         // Here, because in a transaction it is the error of a statement.
         call.check_stable()?;
+        let process = call.process();
         let made = run_as_asked::<H>(call).await;
         if call.context.options.has_test_commands() {
             call.context.tx.fail_points.panic_after(name);
         }
-        made
+        Ok(call.await_concern(made?, process).await)
     });
     handled.catch_unwind().await.unwrap_or_else(|_| {
         tracing::error!(command = name, "a command panicked");

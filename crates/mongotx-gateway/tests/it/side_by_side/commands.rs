@@ -332,6 +332,40 @@ async fn commands_of_several_statements_are_answered_the_same_in_any_order() {
 }
 
 #[tokio::test]
+async fn write_concerns_of_every_command_are_met_or_missed_the_same() {
+    let with = |mut command: Document, concern: Document| {
+        command.insert("writeConcern", concern);
+        command
+    };
+    let out = |stage: Document| doc! {"aggregate": "c", "pipeline": [stage], "cursor": {}};
+    let index = doc! {"key": {"a": 1}, "name": "a_1"};
+    let mut commands = vec![five(), doc! {"create": "capped", "capped": true, "size": 4096}];
+    for concern in [doc! {"w": 2}, doc! {"w": "dc", "j": true}, doc! {"w": "majority"}, doc! {"j": true}] {
+        commands.extend(
+            [
+                doc! {"create": "made"},
+                doc! {"collMod": "made", "validationLevel": "off"},
+                doc! {"createIndexes": "made", "indexes": [index.clone()]},
+                doc! {"createIndexes": "made", "indexes": [index.clone()]},
+                doc! {"dropIndexes": "made", "index": "a_1"},
+                doc! {"drop": "made"},
+                doc! {"insert": "capped", "documents": [{"a": 1}]},
+                doc! {"insert": "c", "documents": [{"_id": 1}]},
+                doc! {"findAndModify": "c", "query": {"_id": 1}, "update": {"$inc": {"n": 1}}},
+                doc! {"findAndModify": "capped", "query": {"_id": 77}, "update": {"$inc": {"n": 1}}},
+            ]
+            .map(|command| with(command, concern.clone())),
+        );
+        commands.push(with(out(doc! {"$match": {}}), concern));
+    }
+    for concern in [doc! {"w": "majority"}, doc! {"j": true}] {
+        commands.push(with(out(doc! {"$out": "o"}), concern.clone()));
+        commands.push(with(out(doc! {"$merge": "o"}), concern));
+    }
+    all_same("cmp_concerns", commands).await;
+}
+
+#[tokio::test]
 async fn indexes_are_changed_the_same() {
     let indexes = vec![
         doc! {"key": {"a": 1}, "name": "a_1"},
