@@ -10,6 +10,7 @@
 //! | `parts/` | what handlers have in common |
 //! | `point_read`, `point_write` | commands about one document, as bytes, before all that |
 //! | `read` | reading a command without carrying it out |
+//! | `unsent` | what becomes of a command whose reply is too large to be sent |
 //! | all others | handlers: each reads its own fields, calls the library and makes the reply |
 //!
 //! `table` knows the handlers, and nothing that they use knows it: a handler that is about other
@@ -46,6 +47,7 @@ mod server_status;
 mod sessions;
 mod table;
 mod tailable;
+mod unsent;
 mod update;
 
 pub use self::read::read;
@@ -53,6 +55,7 @@ pub(crate) use self::{
     allowed::{check_outside, check_said},
     registry::{ArrivedCommand, NamedCommand, Route},
     table::{access_of, look_up},
+    unsent::undo_read,
 };
 use crate::{connection::Connection, context::Context};
 

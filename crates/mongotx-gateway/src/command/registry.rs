@@ -136,6 +136,18 @@ impl Command {
         }
     }
 
+    /// Returns true if the command with these fields changes nothing but its cursor and its
+    /// transaction, which can be ended.
+    pub(crate) fn can_be_undone(&self, body: &Document) -> bool {
+        match self.access {
+            // The results of a `mapReduce` are in the reply only if they are not written.
+            Access::Open | Access::MapReduce | Access::FullName | Access::Operations | Access::Inner => true,
+            Access::On(need) | Access::OnCursor(need) => [Need::Read, Need::See, Need::Monitor].contains(&need),
+            Access::Pipeline => self.only_reads(body),
+            Access::Own | Access::Rename | Access::View(_) => false,
+        }
+    }
+
     /// Allows the command in transactions.
     pub(super) const fn held(self) -> Self {
         Self { in_transactions: InTransactions::Held, ..self }

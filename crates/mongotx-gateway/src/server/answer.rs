@@ -12,12 +12,13 @@ use futures_util::FutureExt;
 
 use super::read::{Skipped, longest_bytes};
 use crate::{
+    command,
     connection::{Connection, ForcedEnd},
     context::Context,
     dispatch,
     error::{CommandError, code},
-    failure::PANICKED,
-    memory::HeldMemory,
+    failure::{Failure, PANICKED},
+    memory::{HeldMemory, MemoryFull},
     reply::Reply,
     request::Request,
     wire::{self, Envelope, Form, Header, Incoming, OpCode, WireError, op_msg::MORE_TO_COME},
@@ -51,9 +52,10 @@ pub(super) async fn answer(
     let large = plain > LARGE_BYTES;
     let Incoming { form, answer_wanted, request } =
         aside(large, move || wire::decode(&header, &payload)).await.unwrap_or(Err(WireError::Malformed(PANICKED)))?;
-    let reply = match request {
-        Ok(request) => run_guarded(context, connection, request).await,
-        Err(error) => error.into(),
+    // `currentOp` may share the request for a moment.
+    let (reply, request) = match request.map(Arc::new) {
+        Ok(request) => (run_guarded(context, connection, &request).await, Some(request)),
+        Err(error) => (error.into(), None),
     };
     if connection.end() == ForcedEnd::Now {
         return Err(WireError::Cut);
@@ -61,24 +63,50 @@ pub(super) async fn answer(
     if !answer_wanted {
         return Ok(None);
     }
-    let reply = hold(reply, held);
+    let reply = match hold(&reply, held) {
+        Ok(()) => reply,
+        Err(full) => not_sent(context, connection, request.as_deref(), reply, full, held).boxed().await,
+    };
     let id = next_id();
     let large = reply.body().as_bytes().len() > LARGE_BYTES;
     let bytes = aside(large, move || wire::encode(reply.body(), id, header.request_id, form)).await;
     bytes.map(Some).ok_or(WireError::Malformed(PANICKED))
 }
 
-/// The reply, or an error instead of one that is large and for which there is no memory.
-fn hold(reply: Reply, held: &mut HeldMemory) -> Reply {
+/// Takes the memory of a reply.
+///
+/// # Errors
+/// The reply is large, and there is not so much left.
+fn hold(reply: &Reply, held: &mut HeldMemory) -> Result<(), MemoryFull> {
     let bytes = reply.body().as_bytes().len();
-    if bytes <= SMALL_BYTES {
-        held.grow_anyway(bytes);
-        return reply;
+    if bytes > SMALL_BYTES {
+        return held.grow(bytes);
     }
-    match held.grow(bytes) {
-        Ok(()) => reply,
-        Err(full) => CommandError::new(code::EXCEEDED_MEMORY_LIMIT, full.to_string()).into(),
+    held.grow_anyway(bytes);
+    Ok(())
+}
+
+/// The answer to a command for whose reply there is no memory: an error if nothing has come of the
+/// command, and otherwise the reply, which is at most one document that a write has found, or what
+/// was refused of it.
+async fn not_sent(
+    context: &Context,
+    connection: &Connection,
+    request: Option<&Request>,
+    reply: Reply,
+    full: MemoryFull,
+    held: &mut HeldMemory,
+) -> Reply {
+    let failure = Failure::new(code::EXCEEDED_MEMORY_LIMIT.number, full.to_string());
+    let is_undone = match request {
+        Some(request) => command::undo_read(context, connection, request, &reply, &failure).await,
+        None => true,
+    };
+    if is_undone {
+        return failure.into();
     }
+    held.grow_anyway(reply.body().as_bytes().len());
+    reply
 }
 
 /// The answer to a message that was not kept, if it wants one.
@@ -99,12 +127,10 @@ fn next_id() -> i32 {
 }
 
 /// Runs a command. A panic in it, which would be a defect, ends the command and nothing else.
-async fn run_guarded(context: &Context, connection: &Connection, request: Request) -> Reply {
-    let name = request.name().to_owned();
-    // `currentOp` may share the request for a moment.
-    let request = Arc::new(request);
-    let running = dispatch::answer_request(context, connection, &request);
+async fn run_guarded(context: &Context, connection: &Connection, request: &Arc<Request>) -> Reply {
+    let running = dispatch::answer_request(context, connection, request);
     AssertUnwindSafe(running).catch_unwind().await.unwrap_or_else(|_| {
+        let name = request.name();
         tracing::error!(command = name, "a command panicked");
         CommandError::new(code::INTERNAL_ERROR, format!("{name}: {PANICKED}")).into()
     })

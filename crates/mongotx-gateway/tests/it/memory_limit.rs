@@ -7,6 +7,7 @@ use std::{net::SocketAddr, time::Duration};
 
 use bson::{Document, doc};
 use common::{
+    commands::{Session, cursor_id, documents},
     gateway,
     http::{metric, with_metrics},
     raw::{Raw, message},
@@ -14,7 +15,7 @@ use common::{
     users::guarded,
 };
 use mongotx_gateway::{
-    Limits,
+    Gateway, Limits,
     wire::{Compressor, compress, op_msg::MORE_TO_COME},
 };
 
@@ -100,6 +101,67 @@ async fn answers_over_the_limit_are_refused() {
     }
     assert_eq!(code(raw.ask(doc! {"find": "c", "$db": &db}).await), Some(146));
     assert_eq!(code(raw.ask(doc! {"find": "c", "limit": 1, "$db": &db}).await), Some(0));
+}
+
+/// A gateway with that limit, the address of its metrics, a connection to it, and a database with a
+/// document that is larger, and four that are half as large.
+async fn beside_large_documents(test: &str) -> (Gateway, SocketAddr, Raw, String) {
+    let server = local_mongod::shared_standalone().await.unwrap();
+    let (gateway, metrics) = with_metrics(&server.uri(), limited()).await;
+    let raw = Raw::connect(gateway.address().unwrap()).await;
+    let db = local_mongod::unique_db(test);
+    let server = server.client().await.unwrap().database(&db);
+    let large = doc! {"_id": 1, "n": 0, "text": "x".repeat(2 * LIMIT_BYTES)};
+    server.collection("large").insert_one(large).await.unwrap();
+    let halves = (0..4).map(|id| doc! {"_id": id, "text": "x".repeat(LIMIT_BYTES / 2)});
+    server.collection("halves").insert_many(halves).await.unwrap();
+    (gateway, metrics, raw, db)
+}
+
+fn on(db: &str, mut command: Document) -> Document {
+    command.insert("$db", db);
+    command
+}
+
+/// The client would send it again.
+#[tokio::test]
+async fn the_answer_to_a_write_is_sent_however_large_it_is() {
+    let (_gateway, _, mut raw, db) = beside_large_documents("gw_memory_write").await;
+    let session = Session::new();
+    let add =
+        || on(&db, doc! {"findAndModify": "large", "query": {"_id": 1}, "update": {"$inc": {"n": 1}}, "new": true});
+    for (n, command) in [(1, add()), (2, session.first(add())), (3, session.next(add()))] {
+        let answer = raw.ask(command).await.unwrap();
+        assert_eq!(answer.get_document("value").unwrap().get_i32("n").unwrap(), n);
+    }
+    assert_eq!(code(raw.ask(on("admin", session.commit())).await), Some(0));
+    let stored = raw.ask(on(&db, doc! {"find": "large", "projection": {"n": 1}})).await.unwrap();
+    assert_eq!(documents(&stored, "firstBatch"), [doc! {"_id": 1, "n": 3}]);
+}
+
+#[tokio::test]
+async fn a_read_whose_answer_is_refused_ends_its_transaction() {
+    let (_gateway, _, mut raw, db) = beside_large_documents("gw_memory_read").await;
+    let session = Session::new();
+    let insert = on(&db, doc! {"insert": "c", "documents": [{"_id": 1}]});
+    assert_eq!(code(raw.ask(session.first(insert)).await), Some(0));
+    assert_eq!(code(raw.ask(session.next(on(&db, doc! {"find": "large"}))).await), Some(146));
+    assert_eq!(code(raw.ask(session.next(on(&db, doc! {"find": "c"}))).await), Some(251));
+    assert_eq!(code(raw.ask(on("admin", session.commit())).await), Some(251));
+    assert_eq!(raw.ask(on(&db, doc! {"count": "c"})).await.unwrap().get_i32("n").unwrap(), 0);
+}
+
+/// The next batch would be answered as if the refused one had never been.
+#[tokio::test]
+async fn a_batch_that_is_refused_ends_its_cursor() {
+    let (_gateway, metrics, mut raw, db) = beside_large_documents("gw_memory_cursor").await;
+    let opened = raw.ask(on(&db, doc! {"find": "halves", "batchSize": 1})).await.unwrap();
+    let more = |size: i32| on(&db, doc! {"getMore": cursor_id(&opened), "collection": "halves", "batchSize": size});
+    assert_eq!(code(raw.ask(more(2)).await), Some(146));
+    assert_eq!(code(raw.ask(more(1)).await), Some(43));
+    // Nobody knows the cursor of a first batch that was refused.
+    assert_eq!(code(raw.ask(on(&db, doc! {"find": "halves", "batchSize": 3})).await), Some(146));
+    assert_eq!(metric(metrics, "mongotx_gateway_cursors").await, Some(0.0));
 }
 
 #[tokio::test]
