@@ -122,15 +122,18 @@ async fn commit_open(work: &mut SessionWork) -> Answer<()> {
         }
         Err(error) => {
             work.machine.ended(End::Aborted);
-            Err(not_committed(&Failure::from(&error)))
+            Err(not_committed(Failure::from(&error)))
         }
     }
 }
 
-/// Error for a transaction that is known not to be committed, for whatever reason.
-fn not_committed(reason: &Failure) -> Failure {
-    let code = if reason.code == codes::NETWORK_TIMEOUT { codes::NO_SUCH_TRANSACTION } else { reason.code };
-    Failure { code, ..reason.clone() }.transient()
+/// Error for a transaction that is known not to be committed. It says that the transaction may be
+/// run again where its reason does: what is refused for its size, or is damaged, would be again.
+fn not_committed(reason: Failure) -> Failure {
+    match reason.code {
+        codes::NETWORK_TIMEOUT => Failure { code: codes::NO_SUCH_TRANSACTION, ..reason }.transient(),
+        _ => reason,
+    }
 }
 
 /// Finds out the outcome of a commit whose answer was lost.
@@ -183,4 +186,21 @@ async fn abort_known(work: &mut SessionWork, client: &Client, number: i64, id: T
         return Err(Failure::new(codes::TRANSACTION_COMMITTED, message));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_commit_that_would_fail_again_is_not_to_be_run_again() {
+        for code in [codes::TRANSACTION_TOO_LARGE, codes::OBJECT_TOO_LARGE, codes::INTERNAL_ERROR] {
+            let failure = Failure::new(code, "too large, however often it is tried");
+            assert_eq!(not_committed(failure.clone()), failure);
+        }
+        let conflict = Failure::new(codes::WRITE_CONFLICT, "").transient();
+        assert_eq!(not_committed(conflict.clone()), conflict);
+        let unreachable = not_committed(Failure::new(codes::NETWORK_TIMEOUT, ""));
+        assert_eq!(unreachable, Failure::new(codes::NO_SUCH_TRANSACTION, "").transient());
+    }
 }
