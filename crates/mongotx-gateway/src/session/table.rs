@@ -88,11 +88,15 @@ impl Entries {
     }
 }
 
+/// Returns true if a command runs in the session: it has a reference to that beside the table's.
+fn is_in_use(entry: &Arc<SessionEntry>) -> bool {
+    Arc::strong_count(entry) > 1
+}
+
 /// Returns true if no command runs in the session, and it holds no result that its client may need
 /// again.
 fn is_idle(entry: &Arc<SessionEntry>) -> bool {
-    // A running command has a reference to its session, too.
-    Arc::strong_count(entry) == 1 && entry.try_check_out().is_some_and(|work| !work.is_worth_keeping())
+    !is_in_use(entry) && entry.try_check_out().is_some_and(|work| !work.is_worth_keeping())
 }
 
 impl SessionTable {
@@ -191,10 +195,14 @@ impl SessionTable {
         }
     }
 
-    /// Forgets the sessions that were not used for too long, and answers them.
+    /// Forgets the sessions that were not used for too long, and answers them. One in which a
+    /// command runs is being used.
     pub(crate) fn expire(&self, now: Instant) -> Vec<Arc<SessionEntry>> {
         let mut entries = self.entries();
         let timeout = self.limits().timeout;
+        for entry in entries.by_name.values().filter(|entry| is_in_use(entry)) {
+            entry.touch(now);
+        }
         let is_old = |entry: &&Arc<SessionEntry>| now.saturating_duration_since(entry.used()) > timeout;
         let old: Vec<Lsid> = entries.by_name.values().filter(is_old).map(|entry| entry.lsid.clone()).collect();
         old.iter().filter_map(|lsid| entries.remove(lsid)).collect()
@@ -298,6 +306,17 @@ mod tests {
             table.refresh(&lsid(n), start + Duration::from_secs(50));
         }
         assert!(table.count() == 1 && table.expire(start + Duration::from_secs(70)).is_empty());
+    }
+
+    #[test]
+    fn a_session_in_which_a_command_runs_is_used_until_the_command_ends() {
+        let (table, start) = (table(9), Instant::now());
+        let at = |seconds| start + Duration::from_secs(seconds);
+        let running = table.get(&lsid(1), start).unwrap();
+        assert!(table.expire(at(70)).is_empty());
+        drop(running);
+        assert!(table.expire(at(120)).is_empty(), "not used for 50 seconds");
+        assert_eq!(table.expire(at(140)).len(), 1);
     }
 
     #[test]
