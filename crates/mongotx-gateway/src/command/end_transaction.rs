@@ -18,7 +18,7 @@ use crate::{
     session::{
         entry::SessionWork,
         info::Mode,
-        machine::{End, Event, State, Step},
+        machine::{End, Event, Step},
     },
 };
 
@@ -62,15 +62,15 @@ pub(super) async fn commit(work: &mut SessionWork, mut ending: Ending<'_>) -> An
     match work.machine.handle(number, Event::Commit) {
         Ok(Step::Commit) => commit_open(work).await?,
         Ok(Step::Learn) => {
-            let id = work.id;
-            learn(work, client, number, id).await?;
+            let end = match work.id {
+                Some(id) => settle(work, client, number, id).await?,
+                None => End::InDoubt,
+            };
+            answer_learnt(number, end)?;
         }
         Ok(_) => {}
         Err(refusal) => match token.filter(|_| is_unknown(work, number)) {
-            Some(Some(id)) => {
-                learn(work, client, number, Some(id)).await?;
-                work.id = Some(id);
-            }
+            Some(Some(id)) => answer_learnt(number, settle(work, client, number, id).await?)?,
             Some(None) => {
                 let message = "the recovery token is empty: the transaction had written nothing, and may be run again";
                 return Err(Failure::new(codes::NO_SUCH_TRANSACTION, message).transient());
@@ -136,13 +136,21 @@ fn not_committed(reason: Failure) -> Failure {
     }
 }
 
-/// Finds out the outcome of a commit whose answer was lost.
-async fn learn(work: &mut SessionWork, client: &Client, number: i64, id: Option<TxId>) -> Answer<()> {
-    let end = match id {
-        Some(id) => recovery::settle(client, id).await?,
-        None => End::InDoubt,
-    };
+/// Finds out the outcome of a transaction that is not open in its session: it is the session's
+/// newest one from now on, and an older one ends. Nothing is noted if the outcome cannot be found
+/// out.
+async fn settle(work: &mut SessionWork, client: &Client, number: i64, id: TxId) -> Answer<End> {
+    let end = recovery::settle(client, id).await?;
+    work.roll_back_older().await;
+    // Number, state and id are of one transaction: nothing is awaited between them.
     work.machine.learnt(number, end);
+    work.id = Some(id);
+    work.retry.clear();
+    Ok(end)
+}
+
+/// The answer to a commit whose outcome was found out.
+fn answer_learnt(number: i64, end: End) -> Answer<()> {
     match end {
         End::Committed => Ok(()),
         End::Aborted => {
@@ -179,9 +187,7 @@ pub(super) async fn abort(work: &mut SessionWork, mut ending: Ending<'_>) -> Ans
 
 /// Rolls back a transaction that is not open at this gateway, unless it is decided.
 async fn abort_known(work: &mut SessionWork, client: &Client, number: i64, id: TxId) -> Answer<()> {
-    let end = recovery::settle(client, id).await?;
-    work.machine.learnt(number, end);
-    if work.machine.state() == State::Committed {
+    if settle(work, client, number, id).await? == End::Committed {
         let message = format!("Transaction with {{ txnNumber: {number} }} has been committed.");
         return Err(Failure::new(codes::TRANSACTION_COMMITTED, message));
     }

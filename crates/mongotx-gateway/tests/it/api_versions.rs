@@ -255,3 +255,19 @@ async fn write_concerns_are_taken_where_something_is_written() {
     commands.push(doc! {"explain": {"find": "c", "writeConcern": {"w": 1}}});
     all_same("write_concerns", commands).await;
 }
+
+/// A gateway that did not see the transaction's first command learns its version from the commit.
+#[tokio::test]
+async fn a_commit_at_another_gateway_can_be_sent_again() {
+    let one = Client::start("gw_api_recovery").await;
+    let two = Client::with_database(one.db.clone()).await;
+    let session = Session::new();
+    let begun = one.ok(strict(session.first(doc! {"insert": "c", "documents": [{"_id": 1}]}))).await;
+    assert!(is_ok(&one.run_on("admin", strict(session.commit())).await));
+    let mut commit = strict(session.commit());
+    commit.insert("recoveryToken", begun.get_document("recoveryToken").unwrap().clone());
+    for _ in 0..2 {
+        let learnt = two.run_on("admin", commit.clone()).await;
+        assert!(is_ok(&learnt), "{learnt}");
+    }
+}

@@ -303,3 +303,48 @@ async fn another_gateway_finishes_what_this_one_began() {
     assert!(code(&late) == 251 && has_label(&late, TRANSIENT), "{late}");
     assert_eq!(one.all("c").await, [doc! {"_id": 1}]);
 }
+
+/// Two gateways of one session, of which the second knows a transaction of the session's, and none
+/// of the outcome of the next one, about which nothing is stored any more. Returns the end of that,
+/// with its recovery token.
+async fn with_unknown_transaction(test: &str, here: &Client, session: &Session) -> Document {
+    let elsewhere = Client::start(test).await;
+    let reply = elsewhere.ok(session.first(insert(1))).await;
+    let mut commit = session.commit();
+    commit.insert("recoveryToken", reply.get_document("recoveryToken").unwrap().clone());
+    assert_ne!(here.db, elsewhere.db, "the records of the two are not the same");
+    commit
+}
+
+#[tokio::test]
+async fn a_commit_is_not_answered_by_the_outcome_of_another_transaction() {
+    let here = Client::start("gw_unknown").await;
+    let session = Session::new();
+    here.ok(session.first(insert(1))).await;
+    assert!(is_ok(&here.run_on("admin", session.commit()).await));
+    let commit = with_unknown_transaction("gw_unknown_other", &here, &session).await;
+    for commit in [commit.clone(), commit, session.commit()] {
+        let reply = here.run_on("admin", commit).await;
+        assert!(code(&reply) == 251 && has_label(&reply, "UnknownTransactionCommitResult"), "{reply}");
+    }
+}
+
+/// The end of a later transaction, which was begun at another gateway, ends it.
+#[tokio::test]
+async fn an_older_transaction_does_not_outlive_the_end_of_a_newer_one() {
+    for commits in [true, false] {
+        let here = Client::start("gw_older").await;
+        here.ok(insert(1)).await;
+        let session = Session::new();
+        here.ok(session.first(doc! {"delete": "c", "deletes": [{"q": {"_id": 1}, "limit": 1}]})).await;
+        let mut end = with_unknown_transaction("gw_older_other", &here, &session).await;
+        if !commits {
+            end.remove("commitTransaction");
+            end = doc! {"abortTransaction": 1}.into_iter().chain(end).collect();
+        }
+        here.run_on("admin", end).await;
+        let modify = doc! {"findAndModify": "c", "query": {"_id": 1}, "update": {"$set": {"a": 1}}, "new": true};
+        let free = here.run_command(modify).await;
+        assert_eq!(free.get_document("value").unwrap(), &doc! {"_id": 1, "a": 1}, "{commits}");
+    }
+}

@@ -83,13 +83,21 @@ pub(super) async fn end(
     let state = &parsed.context.tx;
     let entry = state.sessions.get(&lsid, Instant::now())?;
     let mut work = entry.check_out().await;
-    let before = work.machine.state();
-    if number == work.machine.newest() && [State::Open, State::InDoubt, State::Committed].contains(&before) {
+    let (newest, mut before) = (work.machine.newest(), work.machine.state());
+    if number == newest && [State::Open, State::InDoubt, State::Committed].contains(&before) {
         check_api(&work, parsed)?;
     }
-    let shown = work.open.as_ref().map(|open| Arc::clone(&open.shown));
+    let mut shown = work.open.as_ref().map(|open| Arc::clone(&open.shown));
     let ended = end_one(&mut work, parsed, number, commits).await;
     let ended = ended.map_err(|failure| work.explain_overdue(number, failure));
+    if work.machine.newest() != newest {
+        // The transaction was begun at another gateway: what was known here was of another one.
+        (work.api, before) = (parsed.generic.api, State::None);
+        if let Some(shown) = shown.take() {
+            let shown = Some(shown.now());
+            state.abort_listeners().report(&lsid, newest, AbortReason::Superseded, None, shown);
+        }
+    }
     let after = work.machine.state();
     let shown = shown.filter(|_| after == State::Aborted).map(|shown| shown.now());
     let states = Transition { before, after };
