@@ -1,7 +1,7 @@
 //! The command `findAndModify`, also as `findandmodify`: parses it, runs it by the library, and
 //! makes the reply of what was found.
 
-use bson::{Bson, Document, doc};
+use bson::{Bson, Document, RawDocumentBuf, doc, raw::cstr};
 use mongotx::{Collection, Modified, Namespace, ReturnDocument};
 
 use super::parts::{
@@ -142,12 +142,12 @@ pub(super) async fn answer_find_and_modify(call: &mut Call<'_>) -> Answer<Handle
     let (reply, concern_error) = match before {
         Some(StatementResult::Unknown(failure)) => return Err(failure),
         Some(StatementResult::Modify(mut reply)) => {
-            reply.insert("retriedStmtId", 0);
+            reply.append(cstr!("retriedStmtId"), 0);
             (reply, None)
         }
         _ => modified(call, &namespace, &command).await?,
     };
-    Ok(Body::of(&reply)?.with_concern_error(concern_error, call.mode).into())
+    Ok(Body::from(reply).with_concern_error(concern_error, call.mode).into())
 }
 
 /// The reply, and the `writeConcernError` of a write that the server may lose again.
@@ -155,10 +155,10 @@ async fn modified(
     call: &mut Call<'_>,
     namespace: &Namespace,
     command: &FindAndModify,
-) -> Answer<(Document, Option<Document>)> {
+) -> Answer<(RawDocumentBuf, Option<Document>)> {
     match command.modify(call, namespace).await {
         Ok(done) => {
-            let reply = command.reply(done);
+            let reply = to_raw(&command.reply(done))?;
             if let Some(retry) = call.retry.as_deref_mut() {
                 retry.note(0, StatementResult::Modify(reply.clone()));
             }
@@ -169,8 +169,13 @@ async fn modified(
             note_unknown(call, [0], &error, &failure);
             let Some(done) = error.unreplicated_answer() else { return Err(failure) };
             let shown = done.answer.iter().filter(|(field, _)| ["lastErrorObject", "value"].contains(&field.as_str()));
-            let shown = shown.map(|(field, value)| (field.clone(), value.clone())).collect();
-            Ok((shown, Some(done.concern_error.clone())))
+            let shown: Document = shown.map(|(field, value)| (field.clone(), value.clone())).collect();
+            Ok((to_raw(&shown)?, Some(done.concern_error.clone())))
         }
     }
+}
+
+/// The reply as bytes. What the server has answered can always be written again.
+fn to_raw(reply: &Document) -> Answer<RawDocumentBuf> {
+    Ok(RawDocumentBuf::try_from(reply).map_err(mongotx::Error::from)?)
 }

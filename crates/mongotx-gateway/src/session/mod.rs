@@ -9,7 +9,8 @@
 //! | [`record`] | the stored form of the newest retryable write, where it outlives the gateway (pure) |
 //! | [`records`] | the collection with these records |
 //! | [`refusal`] | errors of the state machine, in the server's words |
-//! | [`retry`] | results of the newest retryable write |
+//! | [`results`] | results of one write, statement by statement (pure) |
+//! | [`retry`] | those of the newest retryable write, and their memory |
 //! | [`entry`] | one session: its open transaction, and how it is interrupted |
 //! | [`table`] | all sessions, and when they end (pure but for the entries) |
 
@@ -21,6 +22,7 @@ pub(crate) mod machine;
 pub(crate) mod record;
 pub(crate) mod records;
 pub(crate) mod refusal;
+mod results;
 pub(crate) mod retry;
 pub(crate) mod table;
 

@@ -9,7 +9,7 @@
 //! replies may have field names, and be nested as deeply, as no stored document may. Equal results
 //! of statements in a row are one entry.
 
-use bson::{Binary, Bson, Document, doc, spec::BinarySubtype};
+use bson::{Binary, Bson, Document, RawDocumentBuf, doc, spec::BinarySubtype};
 
 use super::{
     Lsid,
@@ -70,7 +70,7 @@ impl Record {
     /// # Errors
     /// 10334 when the results are longer than the limit.
     pub(crate) fn update(&self, number: i64, done: &Retry) -> Answer<Document> {
-        let bytes = encode(done).to_vec().map_err(|error| {
+        let bytes = encode(done).and_then(|done| done.to_vec()).map_err(|error| {
             Failure::new(codes::INTERNAL_ERROR, format!("the results of the write are no BSON: {error}"))
         })?;
         if bytes.len() > MOST_BYTES {
@@ -88,7 +88,7 @@ impl Record {
     }
 }
 
-fn encode(done: &Retry) -> Document {
+fn encode(done: &Retry) -> bson::error::Result<Document> {
     let mut entries: Vec<Document> = Vec::new();
     let mut last: Option<(usize, &StatementResult)> = None;
     for (statement, done) in done.iter() {
@@ -98,11 +98,11 @@ fn encode(done: &Retry) -> Document {
                 let count = entry.get_i64("k").unwrap_or(1);
                 entry.insert("k", count + 1);
             }
-            None => entries.push(entry_of(statement, done)),
+            None => entries.push(entry_of(statement, done)?),
         }
         last = Some((statement, done));
     }
-    doc! {"s": entries}
+    Ok(doc! {"s": entries})
 }
 
 /// Returns true if the statement has an entry of its own; others share one.
@@ -110,7 +110,7 @@ fn is_single(done: &StatementResult) -> bool {
     matches!(done, StatementResult::Modify(_) | StatementResult::Update { upserted: Some(_), .. })
 }
 
-fn entry_of(statement: usize, done: &StatementResult) -> Document {
+fn entry_of(statement: usize, done: &StatementResult) -> bson::error::Result<Document> {
     let number = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
     let mut entry = doc! {"i": number(statement as u64), "k": 1_i64};
     match done {
@@ -122,19 +122,19 @@ fn entry_of(statement: usize, done: &StatementResult) -> Document {
             entry.extend(upserted.clone().map(|id| ("u".to_owned(), id)));
         }
         StatementResult::Modify(reply) => {
-            entry.insert("r", reply.clone());
+            entry.insert("r", Document::try_from(&**reply)?);
         }
         // Never stored: what is unknown was rolled back, or is found here.
         StatementResult::Unknown(_) => {}
     }
-    entry
+    Ok(entry)
 }
 
 fn note(retry: &mut Retry, entry: &Bson) -> Option<()> {
     let entry = entry.as_document()?;
     let number = |field: &str| entry.get_i64(field).ok().and_then(|n| u64::try_from(n).ok());
     let done = match entry.get_document("r") {
-        Ok(reply) => StatementResult::Modify(reply.clone()),
+        Ok(reply) => StatementResult::Modify(RawDocumentBuf::try_from(reply).ok()?),
         Err(_) => match number("c") {
             Some(count) => StatementResult::Count(count),
             None => StatementResult::Update {
@@ -155,6 +155,8 @@ fn note(retry: &mut Retry, entry: &Bson) -> Option<()> {
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test may panic")]
 mod tests {
+    use bson::rawdoc;
+
     use super::*;
 
     fn stored(done: &Retry) -> Document {
@@ -174,7 +176,7 @@ mod tests {
             (5, update(None)),
             (6, update(Some(doc! {"$odd": {"a.b": 1}}.into()))),
             (7, update(Some(Bson::Null))),
-            (8, StatementResult::Modify(doc! {"value": {"$x": 1, "": {"_unsafe": 2}}})),
+            (8, StatementResult::Modify(rawdoc! {"value": {"$x": 1, "": {"_unsafe": 2}}})),
         ] {
             done.note(statement, one);
         }
@@ -197,7 +199,7 @@ mod tests {
     #[test]
     fn more_than_the_limit_is_refused_by_name() {
         let mut done = Retry::default();
-        done.note(0, StatementResult::Modify(doc! {"value": {"text": "x".repeat(MOST_BYTES)}}));
+        done.note(0, StatementResult::Modify(rawdoc! {"value": {"text": "x".repeat(MOST_BYTES)}}));
         let refused = Record::default().update(1, &done).unwrap_err();
         assert_eq!(refused.code, 10_334);
         assert!(refused.message.contains("4194304"), "{}", refused.message);

@@ -164,6 +164,30 @@ async fn a_batch_that_is_refused_ends_its_cursor() {
     assert_eq!(metric(metrics, "mongotx_gateway_cursors").await, Some(0.0));
 }
 
+/// What is remembered of a write takes memory until the session writes again. Where there is none,
+/// the write is not made again all the same.
+#[tokio::test]
+async fn results_that_are_remembered_count() {
+    let (_gateway, metrics, mut raw, db) = beside_large_documents("gw_memory_results").await;
+    assert_eq!(code(raw.ask(insert(&db, 1, LIMIT_BYTES / 4)).await), Some(0));
+    let session = Session::new();
+    let add = |coll: &str| {
+        let add = doc! {"findAndModify": coll, "query": {"_id": 1}, "update": {"$inc": {"n": 1}}, "new": true};
+        on(&db, add)
+    };
+    let kept = session.write(add("c"));
+    assert_eq!(code(raw.ask(kept.clone()).await), Some(0));
+    held(metrics, |bytes| bytes > LIMIT_BYTES as f64 / 4.0 && bytes < LIMIT_BYTES as f64 / 3.0).await;
+    let again = raw.ask(kept).await.unwrap();
+    assert_eq!(again.get_document("value").unwrap().get_i32("n").unwrap(), 1);
+    let not_kept = session.write(add("halves"));
+    assert_eq!(code(raw.ask(not_kept.clone()).await), Some(0));
+    held(metrics, |bytes| bytes == 0.0).await;
+    assert_eq!(code(raw.ask(not_kept).await), Some(217));
+    let stored = raw.ask(on(&db, doc! {"find": "halves", "filter": {"_id": 1}, "projection": {"n": 1}})).await.unwrap();
+    assert_eq!(documents(&stored, "firstBatch"), [doc! {"_id": 1, "n": 1}]);
+}
+
 #[tokio::test]
 async fn strangers_have_little_to_say() {
     let (_gateway, address, _folder) = guarded(&[("ann@admin", "root")]).await;

@@ -60,7 +60,7 @@ pub(crate) async fn begin_write(context: &Context, lsid: &Lsid, number: i64, wor
     let older = work.machine.newest();
     if work.machine.handle(number, Event::Write)? == Step::WriteAgain {
         state.metrics.retried(Repeated::Write);
-        work.retry.begins();
+        work.retry.begins(&context.memory);
         return Ok(());
     }
     if let Some(shown) = work.roll_back_older().await {
@@ -68,7 +68,7 @@ pub(crate) async fn begin_write(context: &Context, lsid: &Lsid, number: i64, wor
     }
     state.cursors.kill_of_transactions(lsid);
     work.retry.clear();
-    work.retry.begins();
+    work.retry.begins(&context.memory);
     Ok(())
 }
 
