@@ -25,8 +25,9 @@ pub(crate) enum Access {
     Own,
     /// This privilege on the command's database.
     On(Need),
-    /// Like [`Access::On`]; the collection stands in the field `collection`.
-    OnCursor(Need),
+    /// Every user who is logged in: reading on from a cursor that the user has opened, which the
+    /// table of cursors checks. The privileges were those of the command that has opened it.
+    OfCursor,
     /// Reading the collection, and the privileges for the stages of `pipeline`.
     Pipeline,
     /// Reading the collection, and writing to the one that `out` names.
@@ -49,7 +50,7 @@ impl Access {
     /// names.
     pub(super) fn is_inside(self) -> bool {
         match self {
-            Self::Open | Self::Own | Self::On(_) | Self::OnCursor(_) => false,
+            Self::Open | Self::Own | Self::On(_) | Self::OfCursor => false,
             Self::Pipeline
             | Self::MapReduce
             | Self::Rename
@@ -87,14 +88,8 @@ impl CommandToCheck<'_> {
 
     fn add(&self, demands: &mut Demands<'_>, access: Access, name: &str, command: &Document) {
         match access {
-            Access::Open | Access::Own => {}
+            Access::Open | Access::Own | Access::OfCursor => {}
             Access::On(need) => demands.collection(command.get(name), need),
-            Access::OnCursor(need) => {
-                demands.collection(command.get(name), need);
-                if let Some(collection) = command.get("collection") {
-                    demands.collection(Some(collection), need);
-                }
-            }
             Access::Pipeline => {
                 if pipeline::begins_with_operations(command.get("pipeline")) {
                     return pipeline::add_operations(demands, command.get("pipeline"));
@@ -131,7 +126,7 @@ impl CommandToCheck<'_> {
         };
         match (self.access_of)(name) {
             access @ (Access::Pipeline | Access::MapReduce) => self.add(demands, access, name, inner),
-            Access::On(need) | Access::OnCursor(need) => demands.collection(inner.get(name), need),
+            Access::On(need) => demands.collection(inner.get(name), need),
             _ => demands.add(Need::Root),
         }
     }

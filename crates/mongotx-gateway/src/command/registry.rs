@@ -130,7 +130,7 @@ impl Command {
             stage.is_some_and(|stage| ["$out", "$merge"].iter().any(|name| stage.contains_key(name)))
         };
         match self.access {
-            Access::On(Need::Read) | Access::OnCursor(Need::Read) => true,
+            Access::On(Need::Read) | Access::OfCursor => true,
             Access::Pipeline => !body.get_array("pipeline").is_ok_and(|stages| stages.last().is_some_and(writes)),
             _ => false,
         }
@@ -141,8 +141,13 @@ impl Command {
     pub(crate) fn can_be_undone(&self, body: &Document) -> bool {
         match self.access {
             // The results of a `mapReduce` are in the reply only if they are not written.
-            Access::Open | Access::MapReduce | Access::FullName | Access::Operations | Access::Inner => true,
-            Access::On(need) | Access::OnCursor(need) => [Need::Read, Need::See, Need::Monitor].contains(&need),
+            Access::Open
+            | Access::OfCursor
+            | Access::MapReduce
+            | Access::FullName
+            | Access::Operations
+            | Access::Inner => true,
+            Access::On(need) => [Need::Read, Need::See, Need::Monitor].contains(&need),
             Access::Pipeline => self.only_reads(body),
             Access::Own | Access::Rename | Access::View(_) => false,
         }

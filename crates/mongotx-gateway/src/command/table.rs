@@ -25,7 +25,7 @@ use super::{
 };
 use crate::{
     access::{
-        Access::{self, FullName, Inner, MapReduce, On, OnCursor, Open, Operations, Own, Pipeline, Rename, View},
+        Access::{self, FullName, Inner, MapReduce, OfCursor, On, Open, Operations, Own, Pipeline, Rename, View},
         Need::{Define, Manage, Monitor, Read, Root, See, Write},
     },
     api::Api,
@@ -116,7 +116,7 @@ static ROWS: &[Command] = &[
         .parsed(|fields| find::Find::parse(fields).map(drop))
         .explained(Explain::AsSent(find::plan))
         .stable_but(&find::UNSTABLE),
-    statement!(get_more::answer_get_more, ["getMore"], OnCursor(Read))
+    statement!(get_more::answer_get_more, ["getMore"], OfCursor)
         .awaits()
         .reads(Heedless)
         .parsed_whole(|name, body| get_more::GetMore::parse(Fields::new(name, body)).map(drop))

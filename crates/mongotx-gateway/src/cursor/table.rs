@@ -182,6 +182,11 @@ impl CursorTable {
         self.entries().retain(|_, entry| entry.owner.lsid.as_ref().is_none_or(|lsid| lsid.user != user));
     }
 
+    /// Ends all cursors of a user, those outside sessions, too.
+    pub(crate) fn kill_all_of_user(&self, user: &[u8]) {
+        self.entries().retain(|_, entry| entry.owner.user != user);
+    }
+
     /// Ends the cursors of all sessions; those outside sessions stay open.
     pub(crate) fn kill_of_sessions(&self) {
         self.entries().retain(|_, entry| entry.owner.lsid.is_none());
@@ -343,6 +348,18 @@ mod tests {
         assert_eq!(taken(&[2]).err().unwrap().code, 13);
         assert_eq!(taken(&[]).err().unwrap().code, 13);
         taken(&[1]).unwrap();
+    }
+
+    #[test]
+    fn all_cursors_of_a_user_end_together() {
+        let (table, now) = (table(), Instant::now());
+        let add = |user: u8| {
+            let owner = Owner { user: vec![user], ..owner(None, None) };
+            table.add(owner, OpenCursor::of_documents(Vec::new()), true, now).unwrap()
+        };
+        let (changed, other) = (add(1), add(2));
+        table.kill_all_of_user(&[1]);
+        assert_eq!((table.owner(changed), table.owner(other).is_some()), (None, true));
     }
 
     #[test]

@@ -92,6 +92,9 @@ impl Server {
         self.guests.revoke(&changed);
         for user in &changed {
             self.context.tx.kill_sessions_of_user(user).await;
+            // Reading on from a cursor needs no privilege, so the user's new ones come with new
+            // cursors.
+            self.context.tx.cursors.kill_all_of_user(user);
         }
         Reloaded { users_changed: changed.len() }
     }

@@ -265,3 +265,35 @@ async fn root_ends_the_sessions_of_one_user() {
     assert_eq!(code(&writer.run_command("admin", session.commit()).await), 251);
     assert_eq!(code(&root.run_command("admin", own.commit()).await), 0);
 }
+
+/// The privileges were those of the command that has opened the cursor, which needs no reading.
+#[tokio::test]
+async fn who_may_open_a_cursor_may_read_on() {
+    let db = local_mongod::unique_db("gw_role_more");
+    let admin = format!("dbAdmin:{db}");
+    let gateway =
+        guarded(&[("writer@admin", "root"), ("admin@admin", &admin), ("monitor@admin", "clusterMonitor")]).await.0;
+    let writer = User::log_in(&gateway, "writer").await;
+    for coll in ["c", "d"] {
+        writer.run_command(&db, doc! {"createIndexes": coll, "indexes": [{"key": {"a": 1}, "name": "a_1"}]}).await;
+    }
+    let (admin, monitor) = (User::log_in(&gateway, "admin").await, User::log_in(&gateway, "monitor").await);
+    let cursor = doc! {"batchSize": 0};
+    for (user, db, command) in [
+        (&admin, db.as_str(), doc! {"listCollections": 1, "cursor": cursor.clone()}),
+        (&admin, db.as_str(), doc! {"listIndexes": "c", "cursor": cursor.clone()}),
+        (&monitor, "admin", doc! {"aggregate": 1, "pipeline": [{"$currentOp": {}}], "cursor": cursor.clone()}),
+    ] {
+        let opened = user.run_command(db, command.clone()).await;
+        let ns = opened.get_document("cursor").unwrap().get_str("ns").unwrap().to_owned();
+        let collection = ns.split_once('.').unwrap().1;
+        let more = doc! {"getMore": cursor_id(&opened), "collection": collection};
+        let other = if std::ptr::eq(user, &admin) { &monitor } else { &admin };
+        assert_eq!(code(&other.run_command(db, more.clone()).await), 13, "{command}");
+        let read = user.run_command(db, more).await;
+        assert!(!common::commands::documents(&read, "nextBatch").is_empty(), "{command}: {read}");
+    }
+    let nobody = gateway.connect();
+    let more = mongotx_gateway::Request::of(&doc! {"getMore": 5_i64, "collection": "c", "$db": &db}).unwrap();
+    assert_eq!(gateway.run_command(&nobody, &more).await.body().get_i32("code").unwrap(), 13);
+}

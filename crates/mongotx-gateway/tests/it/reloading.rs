@@ -6,7 +6,7 @@ use bson::doc;
 use mongotx_gateway::{Gateway, GatewayOptions, Limits, Role, SessionLimits, StartError, Tuning, UserName, Users};
 
 use crate::common::{
-    commands::{Session, code, is_ok},
+    commands::{Session, code, cursor_id, is_ok},
     http::{metric, with_metrics},
     options,
     raw::Raw,
@@ -48,6 +48,8 @@ async fn what_changed_and_removed_users_have_open_ends() {
         let insert = doc! {"insert": "c", "documents": [{"_id": n as i32}]};
         assert!(is_ok(&user.run_command(&db, session.first(insert)).await));
     }
+    assert!(is_ok(&all[0].run_command(&db, doc! {"insert": "d", "documents": [{"_id": 1}]}).await));
+    let opened = cursor_id(&all[2].run_command(&db, doc! {"find": "d", "batchSize": 0}).await);
     change(&file, "bob", None);
     change(&file, "carl", Some(vec![Role::Read(db.clone())]));
     assert_eq!(gateway.reload().await.unwrap().users_changed, 2);
@@ -63,6 +65,7 @@ async fn what_changed_and_removed_users_have_open_ends() {
     assert_eq!(stored, [doc! {"_id": 0}.into()], "what the others had open is rolled back");
     // With the new roles, after another login.
     let carl = User::log_in(&gateway, "carl").await;
+    assert_eq!(code(&carl.run_command(&db, doc! {"getMore": opened, "collection": "d"}).await), 43);
     assert!(is_ok(&carl.run_command(&db, doc! {"find": "c"}).await));
     assert_eq!(code(&carl.run_command(&db, doc! {"insert": "c", "documents": [{}]}).await), 13);
 }
