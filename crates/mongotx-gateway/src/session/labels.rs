@@ -1,10 +1,13 @@
 //! The labels that the server gives to an error, by its code and the command's place in its
 //! session.
 
-use bson::Document;
+use bson::{Document, RawArrayBuf, RawDocumentBuf, raw::cstr};
 
 use super::info::Mode;
-use crate::failure::{Failure, RESUMABLE_CHANGE_STREAM_ERROR, RETRYABLE_WRITE_ERROR, codes};
+use crate::{
+    failure::{Failure, RESUMABLE_CHANGE_STREAM_ERROR, RETRYABLE_WRITE_ERROR, codes},
+    reply::Reply,
+};
 
 /// Errors after which a driver may send a write, or a statement's transaction, again.
 const RETRIABLE: [i32; 14] = [6, 7, 89, 91, 134, 189, 262, 9_001, 10_058, 10_107, 11_600, 11_602, 13_435, 13_436];
@@ -25,6 +28,30 @@ pub(crate) fn add_for_changes(failure: Failure) -> Failure {
 /// `writeConcernError`.
 pub(crate) fn is_retriable(code: i64, mode: &Mode) -> bool {
     matches!(mode, Mode::Write(..)) && RETRIABLE.iter().any(|retriable| i64::from(*retriable) == code)
+}
+
+/// The server's reply to a write that it got without its number, with the label that it gives to
+/// one with a number.
+pub(crate) fn add_to_reply(reply: Reply, mode: &Mode) -> Reply {
+    let body = reply.body();
+    let code = match reply.is_ok() {
+        true => body.get_document("writeConcernError").and_then(|missed| missed.get_i32("code")),
+        false => body.get_i32("code"),
+    };
+    let is_new = matches!(body.get("errorLabels"), Ok(None));
+    if !is_new || !code.is_ok_and(|code| is_retriable(code.into(), mode)) {
+        return reply;
+    }
+    let mut body = body.to_owned();
+    add_retryable(&mut body);
+    body.into()
+}
+
+/// Adds the label of a write that may be sent again.
+pub(crate) fn add_retryable(reply: &mut RawDocumentBuf) {
+    let mut labels = RawArrayBuf::new();
+    labels.push(RETRYABLE_WRITE_ERROR);
+    reply.append(cstr!("errorLabels"), labels);
 }
 
 /// The failure with the labels that the server would give it. `ends`: the command commits or rolls
@@ -56,6 +83,29 @@ mod tests {
             body.insert("autocommit", false);
         }
         add_for(Failure::new(code, ""), ends, &body).labels
+    }
+
+    #[test]
+    fn replies_to_writes_that_had_a_number_get_the_label_of_those() {
+        let lsid = super::super::Lsid { id: [1; 16], user: Vec::new() };
+        let (write, plain) = (Mode::Write(lsid.clone(), 1), Mode::Plain(Some(lsid)));
+        let labels = |reply: Document, mode: &Mode| {
+            let reply = add_to_reply(reply.into(), mode);
+            reply.body().get_array("errorLabels").map_or(0, |labels| labels.into_iter().count())
+        };
+        let missed = |code: i32| doc! {"n": 1, "writeConcernError": {"code": code}, "ok": 1.0};
+        for (reply, labelled) in [
+            (doc! {"ok": 0.0, "code": 10_107}, 1),
+            (doc! {"ok": 0.0, "code": 91}, 1),
+            (doc! {"ok": 0.0, "code": 9}, 0),
+            (doc! {"ok": 0.0, "code": 91, "errorLabels": ["x"]}, 1),
+            (doc! {"ok": 1.0, "n": 1}, 0),
+            (missed(189), 1),
+            (missed(100), 0),
+        ] {
+            assert_eq!(labels(reply.clone(), &write), labelled, "{reply}");
+        }
+        assert_eq!(labels(doc! {"ok": 0.0, "code": 91}, &plain), 0);
     }
 
     #[test]

@@ -3,7 +3,9 @@
 use crate::common;
 
 use bson::{Document, doc};
-use common::commands::{Client, Session, code};
+use common::commands::{Client, Session, code, has_label};
+use local_mongod::ServerOptions;
+use mongotx_gateway::GatewayOptions;
 
 async fn twice(client: &Client, session: &Session, command: Document) -> (Document, Document) {
     let first = client.run_command(session.write(command.clone())).await;
@@ -109,4 +111,44 @@ async fn a_write_that_was_interrupted_is_not_tried_again() {
     let stored = client.all("c").await[0].get_i32("n").unwrap();
     assert!(stored <= 1, "{stored}");
     client.ok(session.write(increase)).await;
+}
+
+/// The server gets them without their number, so it gives no labels by itself.
+#[tokio::test]
+async fn writes_that_go_to_the_server_as_they_are_have_the_label_of_what_may_be_sent_again() {
+    let server = ServerOptions::standalone().arg("--setParameter").arg("enableTestCommands=1").start().await.unwrap();
+    let db = local_mongod::unique_db("gw_retry_label");
+    let client = Client::in_front_of(server.uri(), db.clone(), GatewayOptions::default()).await;
+    client.ok(doc! {"create": "capped", "capped": true, "size": 4096}).await;
+    let direct = server.client().await.unwrap();
+    let failing = async |mut how: Document| {
+        how.extend(doc! {"failCommands": ["insert"], "namespace": format!("{db}.capped")});
+        let point = doc! {"configureFailPoint": "failCommand", "mode": {"times": 1}, "data": how};
+        direct.database("admin").run_command(point).await.unwrap();
+    };
+    let insert = |ids: &[i32]| {
+        let documents: Vec<Document> = ids.iter().map(|id| doc! {"_id": id}).collect();
+        doc! {"insert": "capped", "documents": documents}
+    };
+    let is_labelled = |reply: &Document| has_label(reply, "RetryableWriteError");
+    let session = Session::new();
+    // One statement was not made, and is made when it is sent again.
+    failing(doc! {"errorCode": 10_107}).await;
+    let (first, again) = twice(&client, &session, insert(&[1])).await;
+    assert!(code(&first) == 10_107 && is_labelled(&first), "{first}");
+    assert_eq!(again.get_i32("n").ok(), Some(1), "{again}");
+    // Of several, the first may be made.
+    failing(doc! {"errorCode": 91}).await;
+    let (first, again) = twice(&client, &session, insert(&[2, 3])).await;
+    assert!(code(&first) == 91 && !is_labelled(&first) && again == first, "{first} {again}");
+    // The answer is lost: it is sent again, and not made again.
+    failing(doc! {"closeConnection": true}).await;
+    let (first, again) = twice(&client, &session, insert(&[4])).await;
+    assert!(code(&first) == 6 && is_labelled(&first), "{first}");
+    assert!(code(&again) == 6 && !is_labelled(&again), "{again}");
+    // Without a number no driver sends it again.
+    failing(doc! {"errorCode": 10_107}).await;
+    let plain = client.run_command(insert(&[5])).await;
+    assert!(code(&plain) == 10_107 && !is_labelled(&plain), "{plain}");
+    assert_eq!(client.all("capped").await, [doc! {"_id": 1}]);
 }

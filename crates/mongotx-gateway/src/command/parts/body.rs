@@ -1,12 +1,15 @@
 //! The answer to a command that was carried out: everything but `ok`.
 
-use bson::{Document, RawArrayBuf, RawDocumentBuf, Timestamp, raw::cstr, rawdoc};
+use bson::{Document, RawDocumentBuf, Timestamp, raw::cstr, rawdoc};
 
 use crate::{
-    failure::{Answer, Failure, RETRYABLE_WRITE_ERROR, codes},
+    failure::{Answer, Failure, codes},
     fields::as_number,
     reply::Reply,
-    session::{info::Mode, labels::is_retriable},
+    session::{
+        info::Mode,
+        labels::{add_retryable, is_retriable},
+    },
 };
 
 /// The fields of a reply.
@@ -71,9 +74,7 @@ fn add_concern_error(reply: &mut RawDocumentBuf, error: &Document, mode: &Mode) 
         reply.append(cstr!("writeConcernError"), error);
     }
     if again {
-        let mut labels = RawArrayBuf::new();
-        labels.push(RETRYABLE_WRITE_ERROR);
-        reply.append(cstr!("errorLabels"), labels);
+        add_retryable(reply);
     }
 }
 

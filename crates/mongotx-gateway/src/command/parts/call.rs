@@ -13,10 +13,14 @@ use crate::{
     api::Api,
     connection::Connection,
     context::Context,
-    failure::{Answer, Failure, codes},
+    failure::{Answer, Failure, RETRYABLE_WRITE_ERROR, codes},
     fields::{Fields, type_name},
     reply::Reply,
-    session::{info::Mode, retry::Retry},
+    session::{
+        info::Mode,
+        labels::{add_to_reply, is_retriable},
+        retry::Retry,
+    },
 };
 
 /// A command that is being carried out.
@@ -152,7 +156,8 @@ impl Call<'_> {
 
     /// A write to a collection in which nothing is ever pending goes to the server as it is: there
     /// MongoTx has nothing to add, and could not run it as a transaction. Only reserved fields are
-    /// not stored there either.
+    /// not stored there either. The server gets it without its number, so what is made once, and
+    /// what may be sent again, is decided here.
     pub(crate) async fn write_plainly(&mut self, namespace: &Namespace) -> Answer<Option<Reply>> {
         if self.is_in_transaction()
             || self.context.client.cannot_lock(namespace).await.map_err(Failure::from)?.is_none()
@@ -165,13 +170,9 @@ impl Call<'_> {
         guard_command(self.name, &mut self.body).map_err(Failure::from)?;
         let concern = WriteConcern::to_send(self.generic.write.as_ref(), &self.context.client);
         self.body.extend(concern.map(|concern| ("writeConcern".to_owned(), concern.into())));
+        let has_several = has_several(&self.body);
         let sent = self.send_on().await;
-        if let Some(retry) = self.retry.as_deref_mut()
-            && sent.as_ref().map_or_else(|failure| failure.code != codes::NETWORK_TIMEOUT, Reply::is_ok)
-        {
-            retry.note_whole(sent.clone());
-        }
-        let reply = sent?;
+        let reply = self.remember(sent, has_several)?;
         if reply.is_ok() && !matches!(reply.body().get("writeErrors"), Ok(Some(_))) {
             return Ok(Some(reply));
         }
@@ -180,12 +181,41 @@ impl Call<'_> {
         Ok(Some(answer.into()))
     }
 
+    /// Notes the answer to a write that the server got as it came, if the write may be made, and
+    /// labels what a driver may send again: what was not made, and what is remembered.
+    fn remember(&mut self, sent: Answer<Reply>, has_several: bool) -> Answer<Reply> {
+        let may_be_made = match &sent {
+            // Of several statements the first may be made when the server gives the command up.
+            Ok(reply) => reply.is_ok() || has_several,
+            // Otherwise nothing was sent.
+            Err(failure) => failure.code != codes::NETWORK_TIMEOUT,
+        };
+        if let Some(retry) = self.retry.as_deref_mut().filter(|_| may_be_made) {
+            retry.note_whole(sent.clone());
+        }
+        // A write that is recorded in the store is not remembered here.
+        let is_remembered = self.session.is_none();
+        match sent {
+            Ok(reply) if reply.is_ok() || !may_be_made => Ok(add_to_reply(reply, self.mode)),
+            Err(failure) if (is_remembered || !may_be_made) && is_retriable(failure.code.into(), self.mode) => {
+                Err(failure.labelled(RETRYABLE_WRITE_ERROR))
+            }
+            sent => sent,
+        }
+    }
+
     /// Sends the command on as it is, and returns the server's answer.
     pub(crate) async fn send_on(&mut self) -> Answer<Reply> {
         let mut command = std::mem::take(&mut self.body);
         command.extend(self.generic.comment.clone().map(|comment| ("comment".to_owned(), comment)));
         Ok(self.context.upstream.run_document(self.db, &command).await?)
     }
+}
+
+/// Returns true if a write has more than one statement.
+fn has_several(write: &Document) -> bool {
+    let lists = ["documents", "updates", "deletes"].into_iter().filter_map(|list| write.get_array(list).ok());
+    lists.map(Vec::len).sum::<usize>() > 1
 }
 
 /// The collection of this name that clients may use.
