@@ -233,7 +233,7 @@ static ROWS: &[Command] = &[
     local(|arrived| Ok(handshake::logout(arrived.connection)), &["logout"], Own),
     local(|arrived| handshake::command_line(arrived.context, arrived.request), &["getCmdLineOpts"], On(Monitor)),
     local(|_| Ok(handshake::commands(listed())), &["listCommands"], Open),
-    local(|_| Ok(handshake::start_session()), &["startSession"], Own),
+    local(|arrived| Ok(handshake::start_session(arrived.context)), &["startSession"], Own),
     local(|_| Ok(handshake::nonce()), &["getnonce"], Open),
     local(
         |arrived| Ok(handshake::start_login(arrived.context, arrived.connection, arrived.request)),

@@ -7,9 +7,11 @@
 //! recovery token of a transaction. No `topologyVersion` is answered, so drivers send `hello` again
 //! from time to time instead of waiting for news.
 
+use std::time::Duration;
+
 use bson::{Bson, DateTime, Document, RawBsonRef, doc, oid::ObjectId};
 
-use super::metadata;
+use super::{metadata, session::timeout_minutes};
 use crate::{
     connection::{Connection, Peer},
     error::{CommandError, code},
@@ -19,16 +21,15 @@ use crate::{
     wire::{Compressor, MAX_MESSAGE_BYTES},
 };
 
-/// Minutes that a session lives without a command.
-pub(crate) const SESSION_TIMEOUT_MINUTES: i32 = 30;
 /// The protocol of MongoDB 6.0.
 const MAX_WIRE_VERSION: i32 = 17;
 const MAX_DOCUMENT_BYTES: i32 = 16 * 1024 * 1024;
 const MAX_WRITES: i32 = 100_000;
 
-/// Answers `hello`, `isMaster` and `ismaster`.
+/// Answers `hello`, `isMaster` and `ismaster`. `session_timeout`: as it is now.
 pub(super) fn answer_hello(
     options: &GatewayOptions,
+    session_timeout: Duration,
     members: Option<&Members>,
     connection: &Connection,
     request: &Request,
@@ -58,7 +59,7 @@ pub(super) fn answer_hello(
         "maxMessageSizeBytes": i32::try_from(MAX_MESSAGE_BYTES).unwrap_or(i32::MAX),
         "maxWriteBatchSize": MAX_WRITES,
         "localTime": DateTime::now(),
-        "logicalSessionTimeoutMinutes": SESSION_TIMEOUT_MINUTES,
+        "logicalSessionTimeoutMinutes": timeout_minutes(session_timeout),
         "connectionId": connection.id(),
         "minWireVersion": 0,
         "maxWireVersion": MAX_WIRE_VERSION,
@@ -135,7 +136,8 @@ mod tests {
     use super::*;
 
     fn hello(command: Document) -> Result<Document, CommandError> {
-        answer_hello(&GatewayOptions::default(), None, &Connection::new(7, Peer::Unix), &Request::of(&command).unwrap())
+        let (options, request) = (GatewayOptions::default(), Request::of(&command).unwrap());
+        answer_hello(&options, Duration::from_secs(90), None, &Connection::new(7, Peer::Unix), &request)
     }
 
     #[test]
@@ -145,7 +147,8 @@ mod tests {
             let set = ReplicaSetFace { name: "rs0".to_owned(), advertise };
             let options = GatewayOptions { replica_set: Some(set), ..GatewayOptions::default() };
             let asked = Request::of(&doc! {"isMaster": 1, "$db": "admin"}).unwrap();
-            let reply = answer_hello(&options, None, &Connection::new(7, peer.clone()), &asked).unwrap();
+            let timeout = options.sessions.session_timeout;
+            let reply = answer_hello(&options, timeout, None, &Connection::new(7, peer.clone()), &asked).unwrap();
             assert_eq!(reply.get_str("setName").unwrap(), "rs0");
             assert_eq!(reply.get_array("hosts").unwrap(), &[Bson::from(address)]);
             assert_eq!((reply.get_str("me").unwrap(), reply.get_str("primary").unwrap()), (address, address));
@@ -160,6 +163,7 @@ mod tests {
         assert_eq!(new.get("msg"), Some(&"isdbgrid".into()));
         assert_eq!(new.get("helloOk"), Some(&Bson::Boolean(true)));
         assert_eq!(new.get("connectionId"), Some(&Bson::Int64(7)));
+        assert_eq!(new.get("logicalSessionTimeoutMinutes"), Some(&Bson::Int32(1)));
         assert!(!new.contains_key("topologyVersion"));
         let old = hello(doc! {"isMaster": 1, "$db": "admin"}).unwrap();
         assert_eq!((old.get("ismaster"), old.get("helloOk")), (Some(&Bson::Boolean(true)), None));

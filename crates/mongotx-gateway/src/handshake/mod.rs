@@ -32,7 +32,8 @@ pub(crate) fn ping() -> Reply {
 /// # Errors
 /// The server's, for fields that cannot be.
 pub(crate) fn hello(context: &Context, connection: &Connection, request: &Request) -> Result<Reply, CommandError> {
-    let mut reply = hello::answer_hello(&context.options, context.members.as_ref(), connection, request)?;
+    let (timeout, members) = (context.tx.limits().session_timeout, context.members.as_ref());
+    let mut reply = hello::answer_hello(&context.options, timeout, members, connection, request)?;
     Ok(login::speculate(context, connection, request, &mut reply).map_or_else(Reply::from, |()| reply.into()))
 }
 
@@ -52,8 +53,8 @@ pub(crate) fn logout(connection: &Connection) -> Reply {
 }
 
 /// Answers `startSession` with a session id.
-pub(crate) fn start_session() -> Reply {
-    session::start().into()
+pub(crate) fn start_session(context: &Context) -> Reply {
+    session::start(context.tx.limits().session_timeout).into()
 }
 
 /// `getnonce`: a new number each time. It belongs to a login mechanism that no server has any more;

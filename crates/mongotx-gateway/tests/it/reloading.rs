@@ -122,12 +122,17 @@ async fn limits_are_changed_while_the_gateway_runs() {
     let address = gateway.address().unwrap();
     let mut first = Raw::connect(address).await;
     assert!(is_ok(&first.ask(doc! {"ping": 1, "$db": "admin"}).await.unwrap()));
-    let sessions = SessionLimits { cursors: 1, ..SessionLimits::default() };
+    let session_timeout = std::time::Duration::from_secs(300);
+    let sessions = SessionLimits { cursors: 1, session_timeout, ..SessionLimits::default() };
     let limits = Limits { connections: 1, ..Limits::default() };
     let GatewayOptions { slow, lock_wait, .. } = GatewayOptions::default();
     gateway.tune(Tuning { limits, sessions, slow, lock_wait });
     let limit = async |option: &str| metric(metrics, &format!("mongotx_gateway_limit{{option=\"{option}\"}}")).await;
     assert_eq!((limit("max-connections").await, limit("max-cursors").await), (Some(1.0), Some(1.0)));
+    let hello = first.ask(doc! {"hello": 1, "$db": "admin"}).await.unwrap();
+    assert_eq!(hello.get_i32("logicalSessionTimeoutMinutes").unwrap(), 5);
+    let started = first.ask(doc! {"startSession": 1, "$db": "admin"}).await.unwrap();
+    assert_eq!(started.get_i32("timeoutMinutes").unwrap(), 5);
     // Connections that are there stay; no further one comes in.
     let mut second = Raw::connect(address).await;
     assert!(second.is_closed().await);
