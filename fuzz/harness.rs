@@ -4,7 +4,7 @@
 
 use bson::RawDocumentBuf;
 use mongotx_gateway::{
-    Request, Sequence, Whole,
+    Request, Sequence, WholeCommand,
     error::code::INVALID_BSON,
     read,
     wire::{Compressor, HEADER_BYTES, Header, compress, decode, encode, op_msg},
@@ -18,7 +18,7 @@ pub(crate) fn message(bytes: &[u8]) {
         read_to_the_end(request);
     }
     let answer = RawDocumentBuf::new();
-    let bytes = encode(&answer, 1, header.request_id, incoming.form);
+    let bytes = encode(&answer, 1, header.request_id, incoming.reply_format);
     let (answered, _) = framed(&bytes).unwrap();
     assert_eq!((answered.length_bytes, answered.response_to), (bytes.len(), header.request_id));
 }

@@ -12,7 +12,7 @@ use std::{
 };
 
 use clap::Args;
-use mongotx::{Checkpoint, Ended};
+use mongotx::{Checkpoint, CheckpointResult};
 use tokio::{
     process::{Child, Command},
     time::{Instant, sleep_until, timeout},
@@ -65,13 +65,13 @@ pub(crate) async fn run_checkpoint(options: CheckpointOptions) -> Result<Status,
         checkpoint = client.checkpoint() => checkpoint?,
         asked = interrupts.next() => return Err(asked),
     };
-    let settled = checkpoint.settled();
+    let preparation = checkpoint.preparation();
     warn(&format!(
         "Everything that was decided is finished, and transactions are held for {} at most. {} finished or undone now; what {} had not \
          decided was rolled back.",
         say::span(options.hold),
-        say::count(settled.repaired, "document"),
-        say::count(settled.fenced, "living client"),
+        say::count(preparation.repaired, "document"),
+        say::count(preparation.fenced, "living client"),
     ));
     let begun = Instant::now();
     let over = match options.command.is_empty() {
@@ -132,7 +132,7 @@ async fn end(child: &mut Child) {
     }
 }
 
-fn tell(over: &Over, ended: &Ended, held: Duration) {
+fn tell(over: &Over, ended: &CheckpointResult, held: Duration) {
     let held = say::span(held);
     match over {
         Over::Done(status) if !status.success() => warn(&format!("The command has failed ({status}).")),
@@ -141,12 +141,12 @@ fn tell(over: &Over, ended: &Ended, held: Duration) {
         Over::Done(_) | Over::Broken => {}
     }
     match ended {
-        Ended { broken: Some(reason), .. } => warn(&format!(
+        CheckpointResult { broken: Some(reason), .. } => warn(&format!(
             "Broken after {held}: {}. What was copied may be of several moments: do not use it.",
             say::plain(reason)
         )),
-        Ended { late: 0, .. } => warn(&format!("Transactions were held for {held}, and none was decided.")),
-        Ended { late, .. } => warn(&format!(
+        CheckpointResult { late: 0, .. } => warn(&format!("Transactions were held for {held}, and none was decided.")),
+        CheckpointResult { late, .. } => warn(&format!(
             "Transactions were held for {held}, and none was decided. But messages that came late have locked {} meanwhile: their \
              copies may have reserved fields, with the right values beside them. Copy again, or run `mongotx doctor --repair` \
              where the copy is put back.",

@@ -69,7 +69,7 @@ fn client_table(clients: &[ClientInfo]) -> Table {
 
 /// The client's description of itself in its record.
 pub(crate) fn about(client: &ClientInfo) -> String {
-    client.about.as_ref().map_or_else(|| "-".to_owned(), |about| say::plain(&about.to_string()))
+    client.process_info.as_ref().map_or_else(|| "-".to_owned(), |about| say::plain(&about.to_string()))
 }
 
 /// Committed numbers that are not all finished, a few of them by name.

@@ -77,7 +77,7 @@ async fn show_transaction(client: &Client, activity: &Activity, id: TxId) -> Res
     };
     let standing = Standing::judge(Some(&info), id.seq);
     say::line(&format!("{id}: {}", outcome(standing, held.is_empty())));
-    let who = if info.about.is_some() { format!(" It is {}.", ls::about(&info)) } else { String::new() };
+    let who = if info.process_info.is_some() { format!(" It is {}.", ls::about(&info)) } else { String::new() };
     say::line(&format!("Its client is {}, silent for {}.{who}", client_state(&info), say::span(info.silent)));
     tell_activity(activity, id);
     if held.is_empty() {

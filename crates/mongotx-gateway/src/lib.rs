@@ -59,7 +59,7 @@ pub use self::{
     gateway::{Gateway, StartError},
     options::{GatewayOptions, Limits, ReplicaSetFace, RetryableWrites, SessionLimits, Tls, Tuning},
     reply::Reply,
-    request::{Request, Sequence, Whole},
+    request::{Request, Sequence, WholeCommand},
     server::Reloaded,
     server::TlsError,
     state::State,

@@ -11,14 +11,14 @@ use crate::error::{CommandError, code};
 ///
 /// ```
 /// use bson::{doc, rawdoc};
-/// use mongotx_gateway::{Request, Sequence, Whole};
+/// use mongotx_gateway::{Request, Sequence, WholeCommand};
 ///
 /// let beside = Sequence::new("documents", &[doc! {"_id": 1}])?;
 /// let insert = Request::of_parts(rawdoc! {"insert": "accounts", "$db": "bank"}, vec![beside], None)?;
 /// assert_eq!(insert.to_document()?, doc! {"insert": "accounts", "$db": "bank", "documents": [{"_id": 1}]});
 /// # Ok::<(), mongotx_gateway::error::CommandError>(())
 /// ```
-pub trait Whole {
+pub trait WholeCommand {
     /// The command as one document: the sequences stand in it as arrays, after the body's own
     /// fields.
     ///
@@ -29,7 +29,7 @@ pub trait Whole {
     fn to_document(&self) -> Result<Document, CommandError>;
 }
 
-impl Whole for Request {
+impl WholeCommand for Request {
     fn to_document(&self) -> Result<Document, CommandError> {
         let mut document = exact(self.body())?;
         for sequence in self.sequences() {

@@ -113,7 +113,7 @@ impl Clients {
         let driver = mongodb::Client::with_uri_str(&uri).await.unwrap();
         let documents: Vec<Document> = (0..100).map(|n| doc! {"_id": n, "n": 1, "note": "x".repeat(40)}).collect();
         driver.database(DB).collection("c").insert_many(documents).await.unwrap();
-        let settings = Settings::of_driver(&DriverOptions::parse(&uri).await.unwrap()).unwrap();
+        let settings = Settings::from_driver_options(&DriverOptions::parse(&uri).await.unwrap()).unwrap();
         let limits = PoolLimits { most: 32, wait: LIMIT, idle: None };
         let pool = Arc::new(Pool::new(settings, limits, Arc::new(AtomicU64::new(0))));
         let options = mongotx::ClientOptions { sweep: false, ..mongotx::ClientOptions::default() };
@@ -159,7 +159,7 @@ struct Raw {
 impl Raw {
     async fn connect(port: u16, id: i32) -> Self {
         let stream = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
-        mongowire::prepare(&stream);
+        mongowire::set_socket_options(&stream);
         let nothing = RawDocumentBuf::new();
         let body = find(id);
         let (database, appended) = (Some(DB), &*nothing);

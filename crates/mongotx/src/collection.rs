@@ -26,7 +26,7 @@ pub use self::{
 };
 use crate::{
     command::{
-        bulk::direct_batch::{self, FirstWrites},
+        bulk::direct_batch::{self, PartialBulkResult},
         collections::{drop::drop_collection, rename::rename_collection},
     },
     coordinator::Core,
@@ -343,7 +343,7 @@ impl<T> Collection<T> {
     /// # Errors
     /// [`crate::ErrorKind::Unavailable`] when the server cannot be reached, or the kind of the
     /// collection cannot be looked up: nothing was done. All other errors are in the result.
-    pub async fn write_first(&self, models: &[WriteModel], ordered: bool) -> Result<FirstWrites> {
+    pub async fn write_first(&self, models: &[WriteModel], ordered: bool) -> Result<PartialBulkResult> {
         direct_batch::write_first(&self.core, &self.namespace, &WriteModel::to_operations(models), ordered).await
     }
 }

@@ -25,7 +25,6 @@
 //! Start reading at [`Client`], [`Session`] and [`Collection`]; inside, at `command` (what each
 //! MongoDB command means) and `coordinator` (how a transaction runs).
 
-mod about;
 mod backoff;
 #[cfg(doctest)]
 mod book;
@@ -43,6 +42,7 @@ pub mod metrics;
 mod namespace;
 mod numbers;
 pub mod options;
+mod process_info;
 mod scoped;
 pub mod session;
 mod steps;
@@ -51,23 +51,22 @@ mod waiting;
 pub use protocol::{ClientId, Concern, TxId};
 
 pub use self::{
-    about::About,
     backoff::Backoff,
     client::{Changes, Client, ClientInfo, LockedDocument},
     clock::{Clock, LogicalClock},
     collection::{Aggregate, Collection, IndexModel, Modification, ReturnDocument, WriteModel},
     command::{
-        bulk::{bulk_write::BulkWriteResult, direct_batch::FirstWrites},
+        bulk::{bulk_write::BulkWriteResult, direct_batch::PartialBulkResult},
         events::{Event, Position},
-        writes::{find_and_modify::Modified, update::UpdateResult},
+        writes::{find_and_modify::FindAndModifyResult, update::UpdateResult},
     },
     coordinator::{
         cleaning::{
-            checkpoint::{Checkpoint, Ended, Settled},
-            sweep::Swept,
+            checkpoint::{Checkpoint, CheckpointPreparation, CheckpointResult},
+            sweep::SweepResult,
         },
         log::{record_databases::drop_record_database, txlog::Outcome},
-        stamps::attempts::Attempts,
+        stamps::retry_history::RetryHistory,
         stored::own_collections::is_own_collection,
     },
     cursor::Cursor,
@@ -76,6 +75,7 @@ pub use self::{
     metrics::Metrics,
     namespace::Namespace,
     options::{ChangeStreams, ClientOptions, Isolation, TransactionOptions, Verbosity},
+    process_info::ProcessInfo,
     scoped::{with_comment, without_validation},
     session::Session,
     waiting::{Wait, Watch},

@@ -16,7 +16,7 @@ use crate::{
             abandon,
             idle_limit::{SessionTransaction, Statement},
         },
-        stamps::attempts::Attempts,
+        stamps::retry_history::RetryHistory,
     },
     error::{Error, ErrorKind, Result},
     options::TransactionOptions,
@@ -57,7 +57,7 @@ pub struct Session {
     core: Arc<Core>,
     defaults: TransactionOptions,
     state: State,
-    attempts: Attempts,
+    retry_history: RetryHistory,
 }
 
 /// State of a session: whether a transaction is open in it.
@@ -70,12 +70,12 @@ enum State {
 
 impl Session {
     pub(crate) fn new(core: Arc<Core>, defaults: TransactionOptions) -> Self {
-        Self { core, defaults, state: State::Idle, attempts: Attempts::default() }
+        Self { core, defaults, state: State::Idle, retry_history: RetryHistory::default() }
     }
 
     /// Record of how the last transactions of this session have ended, to be handed to another
-    /// session with [`Session::after`]: one that has lost its validation twice in a row requests
-    /// quiet of its rivals.
+    /// session with [`Session::with_retry_history`]: one that has lost its validation twice in a
+    /// row requests quiet of its rivals.
     ///
     /// ```
     /// # use bson::doc;
@@ -94,7 +94,7 @@ impl Session {
     ///     accounts.update_one(doc! {"_id": 1}, doc! {"$inc": {"balance": 5}}).session(&mut session).await?;
     ///     match session.commit().await {
     ///         Err(error) if error.contains_label(mongotx::error::TRANSIENT_TRANSACTION_ERROR) => {
-    ///             session = client.session().after(session.attempts());
+    ///             session = client.session().with_retry_history(session.retry_history());
     ///             backoff.wait().await;
     ///         }
     ///         other => break other?,
@@ -103,24 +103,24 @@ impl Session {
     /// assert_eq!(accounts.find_one(doc! {"_id": 1}).await?, Some(doc! {"_id": 1, "balance": 105}));
     /// # Ok(()) }
     /// ```
-    pub fn attempts(&self) -> Attempts {
-        self.attempts.clone()
+    pub fn retry_history(&self) -> RetryHistory {
+        self.retry_history.clone()
     }
 
-    /// This session, which goes on with the work of another one: see [`Session::attempts`].
+    /// This session, which goes on with the work of another one: see [`Session::retry_history`].
     ///
     /// ```
     /// # #[tokio::main]
     /// # async fn main() -> mongotx::Result<()> {
     /// # local_mongod::example!(client);
     /// let session = client.session();
-    /// let next = client.session().after(session.attempts());
+    /// let next = client.session().with_retry_history(session.retry_history());
     /// assert!(!next.is_open()); // only the attempts are handed on, no transaction
     /// # Ok(()) }
     /// ```
     #[must_use]
-    pub fn after(mut self, attempts: Attempts) -> Self {
-        self.attempts = attempts;
+    pub fn with_retry_history(mut self, history: RetryHistory) -> Self {
+        self.retry_history = history;
         self
     }
 
@@ -176,8 +176,10 @@ impl Session {
             return Err(Error::invalid(117, "a transaction is open in this session already"));
         }
         self.core.lifecycle.check_options(&options)?;
-        self.state =
-            State::Open(SessionTransaction::new(&self.core, self.core.lifecycle.begin(options, self.attempts.clone())));
+        self.state = State::Open(SessionTransaction::new(
+            &self.core,
+            self.core.lifecycle.begin(options, self.retry_history.clone()),
+        ));
         Ok(())
     }
 

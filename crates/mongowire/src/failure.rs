@@ -22,12 +22,12 @@ pub enum Failure {
     },
     /// No connection can be made within the limit. Nothing was sent, so the command may be sent
     /// again.
-    #[error("no connection to {address} can be made: {why}")]
+    #[error("no connection to {address} can be made: {reason}")]
     Unreachable {
         /// Address of the server that could not be reached.
         address: Address,
         /// Cause of the failed connection: the network, TLS, the greeting or the time limit.
-        why: Why,
+        reason: UnreachableReason,
     },
     /// The server refuses user, password or mechanism. Nothing was sent; trying again does not
     /// help.
@@ -75,7 +75,7 @@ pub enum Failure {
 /// Reason why a connection cannot be made.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum Why {
+pub enum UnreachableReason {
     /// The network, or TLS, says so.
     #[error("{0}")]
     Io(Arc<io::Error>),
@@ -104,20 +104,20 @@ impl Failure {
 
     /// The same of a connection that is being made: nothing was sent that matters.
     pub(crate) fn while_opening(self, address: &Address) -> Self {
-        let why = match self {
-            Self::Lost(error) | Self::Unsent(error) => Why::Io(error),
-            Self::Late(limit) => Why::Slow(limit),
-            Self::Garbled(_) | Self::OutOfStep => Why::Greeting(self.to_string()),
+        let reason = match self {
+            Self::Lost(error) | Self::Unsent(error) => UnreachableReason::Io(error),
+            Self::Late(limit) => UnreachableReason::Slow(limit),
+            Self::Garbled(_) | Self::OutOfStep => UnreachableReason::Greeting(self.to_string()),
             other => return other,
         };
-        Self::Unreachable { address: address.clone(), why }
+        Self::Unreachable { address: address.clone(), reason }
     }
 
     pub(crate) fn login(address: &Address, reason: impl fmt::Display) -> Self {
         Self::Login { address: address.clone(), reason: reason.to_string() }
     }
 
-    pub(crate) fn scram(address: &Address) -> impl Fn(scram::Refused) -> Self {
+    pub(crate) fn scram(address: &Address) -> impl Fn(scram::ScramError) -> Self {
         move |refused| Self::login(address, refused)
     }
 }

@@ -28,9 +28,9 @@ mod tls;
 pub mod wire;
 
 pub use self::{
-    connection::{Connection, Greeting, MOST_BYTES_TOGETHER, prepare, read_payload},
-    failure::{Failure, Refusal},
-    pool::{Lent, Pool, PoolLimits},
+    connection::{Connection, Greeting, MAX_RUN_TOGETHER_BYTES, read_payload, set_socket_options},
+    failure::{Failure, Refusal, UnreachableReason},
+    pool::{Pool, PoolLimits, PooledConnection},
     request::{Request, Sequence, is_database_name},
     settings::{Address, Login, Settings},
 };

@@ -1,8 +1,8 @@
 //! Connections to one server, opened when they are needed, and kept for the next commands.
 //!
-//! A caller has a connection to itself ([`Lent`]) and gives it back by dropping it, or says that it
-//! cannot be used again ([`Lent::discard`]). Callers beyond the limit wait their turn, for a
-//! bounded time. What is said over a connection is in `connection/`.
+//! A caller has a connection to itself ([`PooledConnection`]) and gives it back by dropping it, or
+//! says that it cannot be used again ([`PooledConnection::discard`]). Callers beyond the limit wait
+//! their turn, for a bounded time. What is said over a connection is in `connection/`.
 
 use std::{
     ops::{Deref, DerefMut},
@@ -22,7 +22,7 @@ use tokio::{
 
 use crate::{
     connection::Connection,
-    failure::{Failure, Why},
+    failure::{Failure, UnreachableReason},
     settings::Settings,
 };
 
@@ -86,7 +86,7 @@ struct State {
 
 /// A connection in use. It goes back to the pool when this is dropped, if its last command was
 /// answered.
-pub struct Lent<'a> {
+pub struct PooledConnection<'a> {
     pool: &'a Pool,
     connection: Option<Connection>,
     generation: u64,
@@ -106,13 +106,14 @@ impl Pool {
         Self { limits, begun, runtime: Handle::current(), free, state: Mutex::new(state) }
     }
 
-    /// Settings with which the pool opens connections now: those of the last [`Pool::move_to`].
+    /// Settings with which the pool opens connections now: those of the last
+    /// [`Pool::replace_settings`].
     pub fn settings(&self) -> Arc<Settings> {
         Arc::clone(&self.state().settings)
     }
 
     /// Opens connections with these settings from now on. Earlier connections are not used again.
-    pub fn move_to(&self, settings: Settings) {
+    pub fn replace_settings(&self, settings: Settings) {
         self.state().settings = Arc::new(settings);
         self.clear();
     }
@@ -153,7 +154,7 @@ impl Pool {
     /// # Errors
     /// [`Failure::Busy`], [`Failure::Closed`], [`Failure::Unreachable`], [`Failure::Login`]:
     /// nothing was sent.
-    pub async fn get(&self) -> Result<Lent<'_>, Failure> {
+    pub async fn get(&self) -> Result<PooledConnection<'_>, Failure> {
         let permit = self.permit().await?;
         let (found, generation, settings) = self.take();
         let is_new = found.is_none();
@@ -161,7 +162,7 @@ impl Pool {
             Some(connection) => connection,
             None => self.open(settings).await?,
         };
-        Ok(Lent { pool: self, connection: Some(connection), generation, is_new, _permit: permit })
+        Ok(PooledConnection { pool: self, connection: Some(connection), generation, is_new, _permit: permit })
     }
 
     /// Returns true if the pool holds an idle connection whose last command was answered.
@@ -191,10 +192,10 @@ impl Pool {
     ///
     /// # Errors
     /// [`Failure::Busy`], [`Failure::Closed`]: nothing was sent.
-    pub async fn get_kept(&self) -> Result<Option<Lent<'_>>, Failure> {
+    pub async fn get_kept(&self) -> Result<Option<PooledConnection<'_>>, Failure> {
         let permit = self.permit().await?;
         let (found, generation, _) = self.take();
-        Ok(found.map(|connection| Lent {
+        Ok(found.map(|connection| PooledConnection {
             pool: self,
             connection: Some(connection),
             generation,
@@ -233,7 +234,7 @@ impl Pool {
         opening.spawn_on(Connection::open(settings, number), &self.runtime);
         let ended = || {
             let why = "the runtime in which connections live has ended".to_owned();
-            Err(Failure::Unreachable { address, why: Why::Greeting(why) })
+            Err(Failure::Unreachable { address, reason: UnreachableReason::Greeting(why) })
         };
         let opened = match opening.join_next().await {
             Some(Ok(opened)) => opened,
@@ -265,7 +266,7 @@ impl Pool {
     }
 }
 
-impl Lent<'_> {
+impl PooledConnection<'_> {
     /// Returns true if the connection was opened for this use, and not taken from the pool.
     pub fn is_new(&self) -> bool {
         self.is_new
@@ -278,7 +279,7 @@ impl Lent<'_> {
     }
 }
 
-impl Deref for Lent<'_> {
+impl Deref for PooledConnection<'_> {
     type Target = Connection;
 
     fn deref(&self) -> &Connection {
@@ -286,13 +287,13 @@ impl Deref for Lent<'_> {
     }
 }
 
-impl DerefMut for Lent<'_> {
+impl DerefMut for PooledConnection<'_> {
     fn deref_mut(&mut self) -> &mut Connection {
         self.connection.as_mut().unwrap_or_else(|| unreachable!("a connection is there until it is dropped"))
     }
 }
 
-impl Drop for Lent<'_> {
+impl Drop for PooledConnection<'_> {
     fn drop(&mut self) {
         if let Some(connection) = self.connection.take().filter(Connection::is_answered) {
             self.pool.put_back(connection, self.generation);

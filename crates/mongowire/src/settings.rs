@@ -1,7 +1,7 @@
 //! Address of a server, and the options of connections to it: TLS, login, time limits, the
 //! versioned API. They are taken from the driver's options where connections of this crate can do
-//! the same; [`Settings::of_driver`] answers `None` where they cannot, and the driver's own have to
-//! be used.
+//! the same; [`Settings::from_driver_options`] answers `None` where they cannot, and the driver's
+//! own have to be used.
 
 use std::{
     fmt,
@@ -109,14 +109,14 @@ impl Settings {
     /// use mongowire::Settings;
     ///
     /// let one = ClientOptions::parse("mongodb://ann:secret@127.0.0.1/?appName=shop").await?;
-    /// let settings = Settings::of_driver(&one).expect("one server, and a password");
+    /// let settings = Settings::from_driver_options(&one).expect("one server, and a password");
     /// assert_eq!(settings.login.as_ref().unwrap().source, "admin");
     ///
     /// let several = ClientOptions::parse("mongodb://one.example,two.example/?replicaSet=rs0").await?;
-    /// assert!(Settings::of_driver(&several).is_none()); // the driver has to find the primary
+    /// assert!(Settings::from_driver_options(&several).is_none()); // the driver has to find the primary
     /// # Ok(()) }
     /// ```
-    pub fn of_driver(options: &ClientOptions) -> Option<Self> {
+    pub fn from_driver_options(options: &ClientOptions) -> Option<Self> {
         let [host] = &options.hosts[..] else { return None };
         if options.load_balanced == Some(true) {
             return None;
@@ -129,7 +129,7 @@ impl Settings {
         Some(Self {
             connect_limit: options.connect_timeout.filter(|limit| !limit.is_zero()).unwrap_or(CONNECT_LIMIT),
             app_name: options.app_name.clone(),
-            login: options.credential.as_ref().map(Login::of_driver).transpose().ok()?.map(Arc::new),
+            login: options.credential.as_ref().map(Login::from_driver_credential).transpose().ok()?.map(Arc::new),
             tls,
             appended: options.server_api.as_ref().map(api_fields).unwrap_or_default(),
             ..Self::new(address)
@@ -189,7 +189,7 @@ impl Login {
 
     /// # Errors
     /// `()` for a mechanism other than SCRAM.
-    fn of_driver(credential: &Credential) -> Result<Self, ()> {
+    fn from_driver_credential(credential: &Credential) -> Result<Self, ()> {
         let mechanism = match credential.mechanism {
             None => None,
             Some(AuthMechanism::ScramSha1) => Some(Mechanism::ScramSha1),
@@ -247,7 +247,7 @@ mod tests {
     use super::*;
 
     async fn settings(uri: &str) -> Option<Settings> {
-        Settings::of_driver(&ClientOptions::parse(uri).await.unwrap())
+        Settings::from_driver_options(&ClientOptions::parse(uri).await.unwrap())
     }
 
     #[tokio::test]
@@ -285,7 +285,7 @@ mod tests {
         let mut options = ClientOptions::parse("mongodb://h").await.unwrap();
         options.server_api = Some(ServerApi::builder().version(ServerApiVersion::V1).strict(true).build());
         let fields = rawdoc! {"apiVersion": "1", "apiStrict": true};
-        assert_eq!(Settings::of_driver(&options).unwrap().appended, fields);
+        assert_eq!(Settings::from_driver_options(&options).unwrap().appended, fields);
     }
 
     #[test]

@@ -147,7 +147,7 @@ pub fn keeps_read_lock(lock: &LockState, me: TxId) -> bool {
 
 /// Why an update that read-locks many documents has left one out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Unlocked {
+pub enum UnlockedReason {
     /// The document carries the reader's lock after all.
     Kept,
     /// A rival holds it for writing: repair what is decided, wait for what is not, then lock again.
@@ -161,11 +161,11 @@ pub enum Unlocked {
 /// Returns the reason why a document is not read-locked that `me` has just tried to lock. `lock` is
 /// the document's, fetched after the attempt; `None` if it is not there. Only then is it removed:
 /// that no rival holds it now does not show that.
-pub fn why_unlocked(lock: Option<&LockState>, me: TxId) -> Unlocked {
+pub fn why_unlocked(lock: Option<&LockState>, me: TxId) -> UnlockedReason {
     match lock {
-        None => Unlocked::Gone,
-        Some(lock) if keeps_read_lock(lock, me) => Unlocked::Kept,
-        Some(lock) => lock.writer.map_or(Unlocked::Free, Unlocked::Rival),
+        None => UnlockedReason::Gone,
+        Some(lock) if keeps_read_lock(lock, me) => UnlockedReason::Kept,
+        Some(lock) => lock.writer.map_or(UnlockedReason::Free, UnlockedReason::Rival),
     }
 }
 
@@ -235,9 +235,12 @@ mod tests {
 
     #[test]
     fn unlocked_document_is_gone_only_if_it_is_not_there() {
-        assert_eq!(why_unlocked(None, ME), Unlocked::Gone);
-        assert_eq!(why_unlocked(Some(&LockState::default()), ME), Unlocked::Free);
-        assert_eq!(why_unlocked(Some(&locked(false, false)), ME), Unlocked::Rival(RIVAL));
-        assert_eq!(why_unlocked(Some(&LockState { readers: vec![ME], ..Default::default() }), ME), Unlocked::Kept);
+        assert_eq!(why_unlocked(None, ME), UnlockedReason::Gone);
+        assert_eq!(why_unlocked(Some(&LockState::default()), ME), UnlockedReason::Free);
+        assert_eq!(why_unlocked(Some(&locked(false, false)), ME), UnlockedReason::Rival(RIVAL));
+        assert_eq!(
+            why_unlocked(Some(&LockState { readers: vec![ME], ..Default::default() }), ME),
+            UnlockedReason::Kept
+        );
     }
 }

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     error::{CommandError, code},
-    request::{Request, Whole},
+    request::{Request, WholeCommand},
 };
 
 /// Checks that a user has the privileges for a request. `access` is the table's entry for the
@@ -40,7 +40,8 @@ pub(crate) fn check(
         return Ok(());
     }
     refuse_twice(request)?;
-    // Only these look at more than the command's own field, and only of the body.
+    // A privilege that depends on what is inside of a command needs all of it, others only the
+    // fields that `named` takes from its body.
     let command = if access.is_inside() { request.to_document()? } else { named(request) };
     let demands = CommandToCheck { access, name, database, own, access_of }.demands(&command);
     match demands.iter().find(|demand| !user.may(demand.need, &demand.database)) {

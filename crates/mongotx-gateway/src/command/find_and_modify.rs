@@ -2,7 +2,7 @@
 //! makes the reply of what was found.
 
 use bson::{Bson, Document, RawDocumentBuf, doc, raw::cstr};
-use mongotx::{Collection, Modified, Namespace, ReturnDocument};
+use mongotx::{Collection, FindAndModifyResult, Namespace, ReturnDocument};
 
 use super::parts::{
     body::{Body, HandlerReply},
@@ -73,7 +73,7 @@ impl FindAndModify {
         }
     }
 
-    async fn modify(&self, call: &mut Call<'_>, namespace: &Namespace) -> mongotx::Result<Modified> {
+    async fn modify(&self, call: &mut Call<'_>, namespace: &Namespace) -> mongotx::Result<FindAndModifyResult> {
         let collection = call.collection::<Document>(namespace);
         match &self.update {
             None => self.remove(call, &collection).await,
@@ -86,7 +86,7 @@ impl FindAndModify {
         call: &mut Call<'_>,
         collection: &Collection<Document>,
         update: &Update,
-    ) -> mongotx::Result<Modified> {
+    ) -> mongotx::Result<FindAndModifyResult> {
         let filter = self.filter.clone();
         let shown = if self.new { ReturnDocument::After } else { ReturnDocument::Before };
         let action = match update {
@@ -107,7 +107,11 @@ impl FindAndModify {
         within!(call, action).in_full().await
     }
 
-    async fn remove(&self, call: &mut Call<'_>, collection: &Collection<Document>) -> mongotx::Result<Modified> {
+    async fn remove(
+        &self,
+        call: &mut Call<'_>,
+        collection: &Collection<Document>,
+    ) -> mongotx::Result<FindAndModifyResult> {
         let action = with_options!(
             collection.find_one_and_delete(self.filter.clone()),
             sort: self.sort.clone(),
@@ -119,7 +123,7 @@ impl FindAndModify {
         within!(call, action).in_full().await
     }
 
-    fn reply(&self, done: Modified) -> Document {
+    fn reply(&self, done: FindAndModifyResult) -> Document {
         let n = i32::from(done.matched || done.upserted_id.is_some());
         let mut last = doc! {"n": n};
         if self.update.is_some() {

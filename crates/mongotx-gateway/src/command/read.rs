@@ -12,7 +12,7 @@ use super::{
 use crate::{
     failure::{Answer, Failure},
     fields::Fields,
-    request::{Request, Whole},
+    request::{Request, WholeCommand},
     session::info::Mode,
 };
 

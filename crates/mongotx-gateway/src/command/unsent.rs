@@ -14,7 +14,7 @@ use crate::{
     failure::Failure,
     metrics::AbortReason,
     reply::Reply,
-    request::{Request, Whole},
+    request::{Request, WholeCommand},
     session::{Lsid, info::Mode, machine::State},
 };
 

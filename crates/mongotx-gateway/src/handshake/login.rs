@@ -17,7 +17,7 @@ use crate::{
     context::Context,
     failure::{Answer, Failure, codes},
     fields::{Fields, type_name},
-    request::{Request, Whole},
+    request::{Request, WholeCommand},
 };
 
 /// Failed logins after which a connection is closed.

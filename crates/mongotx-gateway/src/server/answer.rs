@@ -21,7 +21,7 @@ use crate::{
     memory::{HeldMemory, MemoryFull},
     reply::Reply,
     request::Request,
-    wire::{self, Envelope, Form, Header, Incoming, OpCode, WireError, op_msg::MORE_TO_COME},
+    wire::{self, Envelope, Header, Incoming, OpCode, ReplyFormat, WireError, op_msg::MORE_TO_COME},
 };
 
 /// Messages of this size are decoded and encoded on a thread of their own, not on one that serves
@@ -50,7 +50,7 @@ pub(super) async fn answer(
     }
     held.grow(plain.saturating_sub(payload.len())).map_err(|full| WireError::Memory(full.to_string()))?;
     let large = plain > LARGE_BYTES;
-    let Incoming { form, answer_wanted, request } =
+    let Incoming { reply_format, answer_wanted, request } =
         aside(large, move || wire::decode(&header, &payload)).await.unwrap_or(Err(WireError::Malformed(PANICKED)))?;
     // `currentOp` may share the request for a moment.
     let (reply, request) = match request.map(Arc::new) {
@@ -69,7 +69,7 @@ pub(super) async fn answer(
     };
     let id = next_id();
     let large = reply.body().as_bytes().len() > LARGE_BYTES;
-    let bytes = aside(large, move || wire::encode(reply.body(), id, header.request_id, form)).await;
+    let bytes = aside(large, move || wire::encode(reply.body(), id, header.request_id, reply_format)).await;
     bytes.map(Some).ok_or(WireError::Malformed(PANICKED))
 }
 
@@ -118,8 +118,8 @@ pub(super) fn refuse(header: Header, skipped: &Skipped) -> Result<Option<Vec<u8>
         OpCode::Compressed | OpCode::Reply => return Err(WireError::Memory(skipped.full.to_string())),
     };
     let reply = Reply::from(CommandError::new(code::EXCEEDED_MEMORY_LIMIT, skipped.full.to_string()));
-    let form = Form { envelope, compressor: None };
-    Ok(Some(wire::encode(reply.body(), next_id(), header.request_id, form)))
+    let reply_format = ReplyFormat { envelope, compressor: None };
+    Ok(Some(wire::encode(reply.body(), next_id(), header.request_id, reply_format)))
 }
 
 fn next_id() -> i32 {

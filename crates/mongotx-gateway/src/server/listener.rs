@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use mongowire::prepare;
+use mongowire::set_socket_options;
 use tokio::net::{TcpListener, UnixListener};
 
 use super::Server;
@@ -66,7 +66,7 @@ impl Listener {
         match self {
             Self::Tcp(listener) => {
                 let (stream, peer) = listener.accept().await?;
-                prepare(&stream);
+                set_socket_options(&stream);
                 let here = stream.local_addr()?;
                 server.admit_tcp(stream, Peer::Tcp(peer, here));
             }

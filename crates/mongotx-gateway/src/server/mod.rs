@@ -3,7 +3,7 @@
 //! | file | what |
 //! | --- | --- |
 //! | `listener` | sockets that accept connections |
-//! | `guests` | how many connections there may be, and who makes room for whom |
+//! | `connection_table` | how many connections there may be, and who makes room for whom |
 //! | `serve` | one connection, from its first byte to its last |
 //! | `tls` | certificates, and the handshake before the first byte |
 //! | `read` | one message off a connection |
@@ -16,8 +16,8 @@
 //! connection is seen by no other.
 
 mod answer;
+mod connection_table;
 mod endpoint;
-mod guests;
 mod listener;
 mod read;
 mod reader;
@@ -34,7 +34,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use self::guests::{ConnectionPlace, Guest, Guests};
+use self::connection_table::{ConnectionPlace, ConnectionTable, OpenConnection};
 pub use self::tls::TlsError;
 pub(crate) use self::{endpoint::Endpoint, listener::Listener, serve::Socket, tls::acceptor, web::Web};
 use crate::{
@@ -64,13 +64,13 @@ pub(crate) struct Server {
     pub(crate) tasks: TaskTracker,
     /// TCP connections begin with TLS.
     tls: RwLock<Option<TlsAcceptor>>,
-    guests: Arc<Guests>,
+    connections: Arc<ConnectionTable>,
     last_id: AtomicI64,
 }
 
 impl Server {
     pub(crate) fn new(context: Arc<Context>, tls: Option<TlsAcceptor>) -> Self {
-        let guests = Arc::new(Guests::new(&context.options.limits, context.users.is_some()));
+        let connections = Arc::new(ConnectionTable::new(&context.options.limits, context.users.is_some()));
         let [closing, ending] = [(); 2].map(|()| CancellationToken::new());
         Self {
             context,
@@ -78,7 +78,7 @@ impl Server {
             ending,
             tasks: TaskTracker::new(),
             tls: RwLock::new(tls),
-            guests,
+            connections,
             last_id: AtomicI64::new(0),
         }
     }
@@ -89,7 +89,7 @@ impl Server {
         *self.tls.write().unwrap_or_else(PoisonError::into_inner) = tls;
         let (Some(roster), Some(users)) = (&self.context.users, users) else { return Reloaded { users_changed: 0 } };
         let changed = roster.replace(users);
-        self.guests.revoke(&changed);
+        self.connections.revoke(&changed);
         for user in &changed {
             self.context.tx.kill_sessions_of_user(user).await;
             // Reading on from a cursor needs no privilege, so the user's new ones come with new
@@ -106,7 +106,7 @@ impl Server {
 
     /// Sets new values of the options that can be changed.
     pub(crate) fn tune(&self, tuning: Tuning) {
-        self.guests.limit(&tuning.limits);
+        self.connections.limit(&tuning.limits);
         self.context.tune(tuning);
     }
 
@@ -119,7 +119,7 @@ impl Server {
     pub(crate) fn admit(self: &Arc<Self>, socket: impl Socket, peer: Peer) {
         let server = Arc::clone(self);
         self.spawn(&peer.clone(), |admitted| async move {
-            serve::serve(&server, socket, peer, admitted.guest()).await;
+            serve::serve(&server, socket, peer, admitted.open()).await;
         });
     }
 
@@ -130,14 +130,14 @@ impl Server {
         };
         let server = Arc::clone(self);
         self.spawn(&peer.clone(), |admitted| async move {
-            let guest = admitted.guest();
+            let open = admitted.open();
             tokio::select! {
                 stream = tls::shake_hands(&tls, stream, &peer, server.context.tuning().limits.first_message) => {
                     let Some(stream) = stream else { return };
-                    serve::serve(&server, stream, peer, guest).await;
+                    serve::serve(&server, stream, peer, open).await;
                 }
                 () = server.closing.cancelled() => {}
-                () = guest.evicted.cancelled() => {}
+                () = open.evicted.cancelled() => {}
             }
         });
     }
@@ -149,7 +149,7 @@ impl Server {
         F: Future<Output = ()> + Send + 'static,
     {
         let metrics = &self.context.tx.metrics;
-        let place = match self.guests.admit(peer) {
+        let place = match self.connections.admit(peer) {
             Ok(place) => place,
             Err(refused) => {
                 metrics.connections_refused.inc();
@@ -169,8 +169,8 @@ struct Admitted {
 }
 
 impl Admitted {
-    fn guest(&self) -> &Guest {
-        &self.place.guest
+    fn open(&self) -> &OpenConnection {
+        &self.place.connection
     }
 }
 
@@ -180,7 +180,7 @@ mod tests {
 
     use tokio::net::TcpStream;
 
-    use super::{Guest, Server, serve::serve};
+    use super::{OpenConnection, Server, serve::serve};
     use crate::connection::Peer;
 
     /// Thousands of connections may be idle: what a command needs that runs is on the heap as long
@@ -190,8 +190,8 @@ mod tests {
         fn bytes<A, B, C, D, F>(_: impl Fn(A, B, C, D) -> F) -> usize {
             size_of::<F>()
         }
-        let serving = |server: &'static Arc<Server>, socket: TcpStream, peer: Peer, guest: &'static Guest| {
-            serve(server, socket, peer, guest)
+        let serving = |server: &'static Arc<Server>, socket: TcpStream, peer: Peer, open: &'static OpenConnection| {
+            serve(server, socket, peer, open)
         };
         let bytes = bytes(serving);
         assert!(bytes <= 2_560, "{bytes} bytes");

@@ -13,7 +13,7 @@ use tokio::{
 };
 
 use super::{
-    Guest, Server,
+    OpenConnection, Server,
     answer::{answer, refuse},
     read::{ReadError, await_message, is_stranger, longest_bytes, read_message},
     reader::Reader,
@@ -30,16 +30,16 @@ pub(crate) trait Socket: AsyncRead + AsyncWrite + Send + Unpin + 'static {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin + 'static> Socket for T {}
 
 /// Serves a connection until it ends, for whatever reason.
-pub(super) async fn serve(server: &Arc<Server>, socket: impl Socket, peer: Peer, guest: &Guest) {
+pub(super) async fn serve(server: &Arc<Server>, socket: impl Socket, peer: Peer, open: &OpenConnection) {
     let connection = Arc::new(server.connection(peer));
     tracing::info!(connection = connection.id(), peer = %connection.peer(), "a client connected");
     let (reader, mut writer) = tokio::io::split(socket);
     let mut reader = Reader::new(reader);
     let end = tokio::select! {
-        end = converse(server, &connection, guest, &mut reader, &mut writer) => end,
+        end = converse(server, &connection, open, &mut reader, &mut writer) => end,
         () = server.ending.cancelled() => ConnectionEnd::Closing,
-        () = guest.evicted.cancelled() => ConnectionEnd::Evicted,
-        () = guest.revoked.cancelled() => ConnectionEnd::Revoked,
+        () = open.evicted.cancelled() => ConnectionEnd::Evicted,
+        () = open.revoked.cancelled() => ConnectionEnd::Revoked,
     };
     tracing::info!(connection = connection.id(), reason = %end, "a connection has ended");
     connection.set_gone();
@@ -72,7 +72,7 @@ enum ConnectionEnd {
 async fn converse<S: Socket>(
     server: &Server,
     connection: &Arc<Connection>,
-    guest: &Guest,
+    open: &OpenConnection,
     reader: &mut (impl AsyncBufRead + Unpin),
     writer: &mut WriteHalf<S>,
 ) -> ConnectionEnd {
@@ -86,7 +86,7 @@ async fn converse<S: Socket>(
                 here = await_message(reader, silence) => here?,
                 () = server.closing.cancelled() => return Err(ConnectionEnd::Closing),
             }
-            guest.spoke();
+            open.spoke();
             let tuning = server.context.tuning();
             let limits = &tuning.limits;
             let mut held = server.context.memory.hold();
@@ -114,7 +114,7 @@ async fn converse<S: Socket>(
             return ConnectionEnd::Refused;
         }
         let is_stranger = is_stranger(&server.context, connection);
-        guest.note_user(connection.user().as_deref());
+        open.note_user(connection.user().as_deref());
         silence = longest_silence(&server.context.tuning().limits, is_stranger);
     }
 }

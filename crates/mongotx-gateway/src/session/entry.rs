@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use mongotx::{Attempts, Namespace, TxId};
+use mongotx::{Namespace, RetryHistory, TxId};
 use tokio::sync::{Mutex, watch};
 
 use super::{
@@ -45,7 +45,7 @@ pub(crate) struct SessionWork {
     /// API parameters of the newest transaction's first statement.
     pub(crate) api: ApiParameters,
     /// Results of the session's last transactions.
-    pub(crate) attempts: Attempts,
+    pub(crate) attempts: RetryHistory,
     pub(crate) retry: Retry,
     /// The session's record as this gateway has written it, where retryable writes are durable.
     pub(crate) known: Option<RecordVersion>,

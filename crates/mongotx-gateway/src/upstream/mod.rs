@@ -46,7 +46,7 @@ impl Upstream {
     pub(crate) async fn new(uri: &str, limits: &Limits) -> mongodb::error::Result<Self> {
         let mut options = ClientOptions::parse(uri).await?;
         options.app_name.get_or_insert_with(|| APP_NAME.to_owned());
-        if let Some(settings) = Settings::of_driver(&options).filter(|_| options.repl_set_name.is_none()) {
+        if let Some(settings) = Settings::from_driver_options(&options).filter(|_| options.repl_set_name.is_none()) {
             return Ok(Self { transport: Transport::Lean(Arc::new(Lean::new(settings, limits))) });
         }
         // A command is sent once.

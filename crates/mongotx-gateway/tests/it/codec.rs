@@ -5,10 +5,10 @@ use crate::common;
 use bson::{Bson, Document, RawDocumentBuf, doc};
 use common::raw::{framed, message};
 use mongotx_gateway::{
-    Request, Sequence, Whole,
+    Request, Sequence, WholeCommand,
     wire::{
-        Compressor, Envelope, Form, HEADER_BYTES, Header, Incoming, MAX_MESSAGE_BYTES, WireError, compress, decode,
-        encode,
+        Compressor, Envelope, HEADER_BYTES, Header, Incoming, MAX_MESSAGE_BYTES, ReplyFormat, WireError, compress,
+        decode, encode,
         op_msg::{self, CHECKSUM_PRESENT, EXHAUST_ALLOWED, MORE_TO_COME},
     },
 };
@@ -110,14 +110,14 @@ proptest! {
         prop_assert_eq!(request.exhaust_allowed, command.flags & EXHAUST_ALLOWED != 0);
         prop_assert_eq!(incoming.answer_wanted, command.flags & MORE_TO_COME == 0);
         let envelope = Envelope::Msg { checksum: command.flags & CHECKSUM_PRESENT != 0 };
-        prop_assert_eq!(incoming.form, Form { envelope, compressor: command.compressor });
+        prop_assert_eq!(incoming.reply_format, ReplyFormat { envelope, compressor: command.compressor });
     }
 
     #[test]
     fn answers_are_read_as_they_were_written(answer in any_document(), checksum: bool) {
         let answer = RawDocumentBuf::try_from(&answer).unwrap();
-        let form = Form { envelope: Envelope::Msg { checksum }, compressor: None };
-        let bytes = encode(&answer, 1, 2, form);
+        let reply_format = ReplyFormat { envelope: Envelope::Msg { checksum }, compressor: None };
+        let bytes = encode(&answer, 1, 2, reply_format);
         let (header, payload) = bytes.split_first_chunk().unwrap();
         let header = Header::decode(header).unwrap();
         prop_assert_eq!((header.request_id, header.response_to, header.payload_bytes()), (1, 2, payload.len()));

@@ -13,7 +13,6 @@ use mongodb::{
 };
 
 use crate::{
-    about::About,
     coordinator::{
         Core,
         assemble::assemble,
@@ -37,6 +36,7 @@ use crate::{
     error::{Error, Result},
     metrics::Counters,
     options::ClientOptions,
+    process_info::ProcessInfo,
 };
 
 /// Connects to the deployment of this connection string: see [`super::Client::connect_with`].
@@ -112,7 +112,7 @@ impl<'a> Deployment<'a> {
         }
         let (recorder, epoch) = self.lane()?;
         let application = options.application.clone().or_else(|| self.driver_options.app_name.clone());
-        let records = Records::new(&options.tx_database).of(About::this(application));
+        let records = Records::new(&options.tx_database).of(ProcessInfo::this(application));
         let read_lease = Arc::clone(read_lease);
         let shared = Shared::new(server, recorder, epoch, records, options.commit_timeout, read_lease);
         Ok(Arc::new(ClientRecordLog::new(shared)))

@@ -12,17 +12,17 @@ use protocol::{ClientId, LockState, TxId};
 
 use super::Client;
 use crate::{
-    about::About,
     coordinator::{
         cleaning::{
             checkpoint::Checkpoint,
-            sweep::{Cleaned, Swept, any_lock},
+            sweep::{Cleaned, SweepResult, any_lock},
         },
         log::{record_databases::noted_databases, records::StoredRecord, txlog::Outcome},
         request::address::Address,
     },
     error::Result,
     options::Namespace,
+    process_info::ProcessInfo,
 };
 #[cfg(doc)]
 use crate::{error::ErrorKind, options::ClientOptions};
@@ -55,7 +55,7 @@ pub struct ClientInfo {
     /// Namespaces of the collections in which the client may have locked documents.
     pub namespaces: Vec<Namespace>,
     /// The client's description of itself. `None`: its version does not store one.
-    pub about: Option<About>,
+    pub process_info: Option<ProcessInfo>,
 }
 
 impl From<StoredRecord> for ClientInfo {
@@ -73,7 +73,7 @@ impl From<StoredRecord> for ClientInfo {
             committed: record.committed.into_iter().collect(),
             rolled_back: record.rolled_back.into_iter().chain(record.killed).chain(record.aborted).collect(),
             namespaces: found.namespaces,
-            about: found.about,
+            process_info: found.about,
         }
     }
 }
@@ -141,7 +141,7 @@ impl Client {
     ///
     /// # Errors
     /// [`ErrorKind::Unavailable`]; what was done so far stays done.
-    pub async fn sweep(&self) -> Result<Swept> {
+    pub async fn sweep(&self) -> Result<SweepResult> {
         self.core.sweeper.sweep().await
     }
 
@@ -158,7 +158,7 @@ impl Client {
     /// # local_mongod::example!(client, accounts);
     /// # client.session().with_transaction(async |session| accounts.insert_one(&doc! {"_id": 1}).session(session).await).await?;
     /// let checkpoint = client.checkpoint().await?;
-    /// println!("transactions write to {:?}", checkpoint.settled().collections);
+    /// println!("transactions write to {:?}", checkpoint.preparation().collections);
     /// // Copy the application's databases here, by any tool.
     /// let ended = checkpoint.end().await?;
     /// assert!(ended.broken.is_none() && ended.late == 0, "not to be used: {ended:?}");
@@ -208,7 +208,7 @@ impl Client {
     /// # client.session().with_transaction(async |session| accounts.insert_one(&doc! {"_id": 1}).session(session).await).await?;
     /// let longest_silent = client.open_clients(10).await?;
     /// for info in &longest_silent {
-    ///     let about = info.about.as_ref().map(|about| about.to_string());
+    ///     let about = info.process_info.as_ref().map(|about| about.to_string());
     ///     println!("{}: {}, lease {:?}", info.id, about.unwrap_or_default(), info.lease);
     /// }
     /// assert_eq!(longest_silent.len(), 1); // this client itself

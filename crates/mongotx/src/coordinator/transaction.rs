@@ -36,9 +36,9 @@ use super::{
     server::live::{Doubt, Live},
     siblings::Claims,
     stamps::{
-        attempts::Attempts,
         begin_point::BeginPoint,
         quiet::{Heard, Quiet},
+        retry_history::RetryHistory,
     },
 };
 use crate::{
@@ -72,7 +72,7 @@ pub(crate) struct Transaction {
     /// `_id`s of documents that it has read, by their keys.
     pub(crate) seen: SeenKeys,
     /// Results of the attempts before this one.
-    pub(crate) attempts: Attempts,
+    pub(crate) attempts: RetryHistory,
     /// The quiet that it has requested.
     pub(crate) quiet: Option<Quiet>,
     /// True if the statement at hand replaces documents as a whole.
@@ -93,7 +93,7 @@ impl Transaction {
         isolation: Isolation,
         begin_point: Option<BeginPoint>,
         options: TransactionOptions,
-        attempts: Attempts,
+        attempts: RetryHistory,
     ) -> Self {
         Self {
             begin_point,

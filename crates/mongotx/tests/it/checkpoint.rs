@@ -188,7 +188,7 @@ async fn what_the_dead_have_left_is_finished_or_undone() {
     ghost::unfinished(&world).await;
     let tool = world.client(LEASE_MS).await;
     let checkpoint = tool.checkpoint().await.unwrap();
-    assert!(checkpoint.settled().repaired > 0);
+    assert!(checkpoint.preparation().repaired > 0);
     assert!(!copy(&world).await.1);
     assert_eq!(checkpoint.end().await.unwrap().broken, None);
 }
@@ -202,7 +202,7 @@ async fn open_transactions_are_rolled_back_and_learn_it() {
     session.begin().unwrap();
     a.update_one(doc! {"_id": 1}, doc! {"$inc": {"n": 7}}).session(&mut session).await.unwrap();
     let checkpoint = tool.checkpoint().await.unwrap();
-    assert_eq!(checkpoint.settled().fenced, 1);
+    assert_eq!(checkpoint.preparation().fenced, 1);
     assert_eq!(copy(&world).await, (ALL, false));
     let error = session.commit().await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Expired, "{error}");

@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use bson::{Document, doc};
 use mongotx::{
-    Client, ClientOptions, Collection, FirstWrites, IndexModel, Isolation, Session, Step, TransactionOptions,
+    Client, ClientOptions, Collection, IndexModel, Isolation, PartialBulkResult, Session, Step, TransactionOptions,
     WriteModel,
 };
 
@@ -86,7 +86,7 @@ async fn stage() -> (Client, Collection<Document>, Vec<Session>) {
     (client, coll, sessions)
 }
 
-fn places(first: &FirstWrites) -> Vec<usize> {
+fn places(first: &PartialBulkResult) -> Vec<usize> {
     assert!(first.failed.is_none() && first.not_done.values().all(Option::is_none), "{first:?}");
     first.not_done.keys().copied().collect()
 }

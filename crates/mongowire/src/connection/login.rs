@@ -9,7 +9,7 @@ use rand::RngExt;
 use super::Connection;
 use crate::{
     Failure, Refusal,
-    scram::{Began, Mechanism},
+    scram::{ClientFirst, Mechanism},
     settings::Login,
 };
 
@@ -22,16 +22,16 @@ impl Connection {
         let Some(login) = self.settings.login.clone() else { return Ok(()) };
         let address = self.settings.address.clone();
         let mechanism = login.mechanism.unwrap_or_else(|| best(|mechanism| self.greeting.offers(mechanism.name())));
-        let (began, first) = Began::new(&login.user, &nonce());
+        let (client_first, first) = ClientFirst::new(&login.user, &nonce());
         let start = rawdoc! {
             "saslStart": 1, "mechanism": mechanism.name(), "payload": binary(first), "options": {"skipEmptyExchange": true},
         };
         let answer = self.converse(&login, start).await?;
-        let asked = began.asked(payload(&answer)).map_err(Failure::scram(&address))?;
+        let server_first = client_first.read_server_first(payload(&answer)).map_err(Failure::scram(&address))?;
         let conversation = answer.get("conversationId").ok().flatten();
-        let salted = hash(&login, mechanism, asked.salt.clone(), asked.iterations).await;
+        let salted = hash(&login, mechanism, server_first.salt.clone(), server_first.iterations).await;
         let salted = salted.map_err(|reason| Failure::login(&address, reason))?;
-        let (proven, third) = asked.prove(mechanism, &salted);
+        let (verifier, third) = server_first.make_client_final(mechanism, &salted);
         let mut next = rawdoc! {"saslContinue": 1};
         if let Some(conversation) = conversation {
             next.append(cstr!("conversationId"), conversation);
@@ -39,7 +39,7 @@ impl Connection {
         let mut more = next.clone();
         next.append(cstr!("payload"), binary(third));
         let answer = self.converse(&login, next).await?;
-        proven.check(payload(&answer)).map_err(Failure::scram(&address))?;
+        verifier.check_server_final(payload(&answer)).map_err(Failure::scram(&address))?;
         if is_done(&answer) {
             return Ok(());
         }

@@ -28,10 +28,10 @@ use tokio::{
 use self::stream::{FIRST_BYTES, Stream};
 pub use self::{
     greeting::Greeting,
-    stream::{prepare, read_payload},
+    stream::{read_payload, set_socket_options},
 };
 use crate::{
-    failure::{Failure, Refusal, Why},
+    failure::{Failure, Refusal, UnreachableReason},
     request::Sequence,
     settings::Settings,
     wire::{HEADER_BYTES, Header, MAX_MESSAGE_BYTES, WireError, op_msg},
@@ -45,7 +45,7 @@ const READ_BYTES: usize = 8 * 1024;
 /// The longest that commands may be which are sent in one write: shorter than what any network
 /// takes at once, so that a server which is answering the first of them need not be listened to
 /// before the last one is on its way.
-pub const MOST_BYTES_TOGETHER: usize = 16 * 1024;
+pub const MAX_RUN_TOGETHER_BYTES: usize = 16 * 1024;
 
 /// Numbers of messages, of all connections. The official driver counts from 0: in what goes over a
 /// network the two are not taken for each other.
@@ -85,7 +85,7 @@ impl Connection {
         let (address, limit) = (settings.address.clone(), settings.connect_limit);
         match timeout(limit, Self::open_slowly(settings, number)).await {
             Ok(opened) => opened.map_err(|failure| failure.while_opening(&address)),
-            Err(_) => Err(Failure::Unreachable { address, why: Why::Slow(limit) }),
+            Err(_) => Err(Failure::Unreachable { address, reason: UnreachableReason::Slow(limit) }),
         }
     }
 
@@ -98,7 +98,7 @@ impl Connection {
         if let Some(refused) = Refusal::of(&hello) {
             let address = opened.settings.address.clone();
             let why = format!("it does not greet: {} (code {})", refused.message, refused.code);
-            return Err(Failure::Unreachable { address, why: Why::Greeting(why) });
+            return Err(Failure::Unreachable { address, reason: UnreachableReason::Greeting(why) });
         }
         opened.greeting = Greeting::read(hello);
         opened.log_in().await?;
@@ -184,7 +184,7 @@ impl Connection {
     /// ```
     ///
     /// # Errors
-    /// [`Failure::TooLong`], and nothing was sent: they are longer than [`MOST_BYTES_TOGETHER`].
+    /// [`Failure::TooLong`], and nothing was sent: they are longer than [`MAX_RUN_TOGETHER_BYTES`].
     pub async fn run_together(
         &mut self,
         commands: &[(&str, &RawDocument)],
@@ -201,9 +201,9 @@ impl Connection {
         for (database, body) in commands {
             ids.push(self.encode(Some(database), body, &[]));
             let bytes = all.len() + self.message.len();
-            if bytes > MOST_BYTES_TOGETHER {
+            if bytes > MAX_RUN_TOGETHER_BYTES {
                 self.message = Vec::new();
-                return Err(Failure::TooLong { bytes, most: MOST_BYTES_TOGETHER });
+                return Err(Failure::TooLong { bytes, most: MAX_RUN_TOGETHER_BYTES });
             }
             all.extend_from_slice(&self.message);
         }

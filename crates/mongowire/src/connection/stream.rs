@@ -38,7 +38,7 @@ impl Stream {
             Address::Unix(path) => Ok(Self::Unix(UnixStream::connect(path).await?)),
             Address::Tcp(host, port) => {
                 let stream = TcpStream::connect((host.as_str(), *port)).await?;
-                prepare(&stream);
+                set_socket_options(&stream);
                 match &settings.tls {
                     Some(tls) => shake_hands(tls, host, stream).await,
                     None => Ok(Self::Tcp(stream)),
@@ -68,7 +68,7 @@ async fn shake_hands(tls: &TlsConnector, host: &str, stream: TcpStream) -> io::R
 
 /// Sets the socket's options: small messages are sent at once, and keep-alive probes are on. A
 /// socket that takes neither option works nevertheless.
-pub fn prepare(stream: &TcpStream) {
+pub fn set_socket_options(stream: &TcpStream) {
     let keepalive = TcpKeepalive::new().with_time(KEEPALIVE);
     let socket = SockRef::from(stream);
     if let Err(error) = socket.set_tcp_nodelay(true).and_then(|()| socket.set_tcp_keepalive(&keepalive)) {

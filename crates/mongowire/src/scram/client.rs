@@ -21,7 +21,7 @@ const BOUND: &str = "c=biws";
 /// Reason why the client ends a login: what answers is not the server that it should be.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum Refused {
+pub enum ScramError {
     /// The server's message does not have the form, or not the nonce, of this exchange.
     #[error("the server's answer to the login is malformed: {0}")]
     Malformed(&'static str),
@@ -30,16 +30,17 @@ pub enum Refused {
     Proof,
 }
 
-/// A login whose first message was made; [`Began::asked`] goes on with the answer to it.
+/// A login whose first message was made; [`ClientFirst::read_server_first`] goes on with the answer
+/// to it.
 #[derive(Clone, Debug)]
-pub struct Began {
+pub struct ClientFirst {
     nonce: String,
     bare: String,
 }
 
 /// A login whose first answer was read, with the salt and the iterations that the server demands.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Asked {
+pub struct ServerFirst {
     /// The client's nonce, with the server's behind it.
     nonce: String,
     /// Salt with which the password is hashed, as the server sent it, decoded from Base64.
@@ -52,11 +53,11 @@ pub struct Asked {
 
 /// A login whose proof was made: only the server's own proof is missing.
 #[derive(Clone, Debug)]
-pub struct Proven {
+pub struct ServerVerifier {
     signature: Vec<u8>,
 }
 
-impl Began {
+impl ClientFirst {
     /// Step 1: makes the first message. `nonce`: letters and digits that were never used before.
     pub fn new(user: &str, nonce: &str) -> (Self, Vec<u8>) {
         let bare = format!("n={},r={nonce}", user.replace('=', "=3D").replace(',', "=2C"));
@@ -67,25 +68,25 @@ impl Began {
     /// Reads the server's first answer (step 2), which has its nonce, the salt and the iterations.
     ///
     /// # Errors
-    /// [`Refused::Malformed`].
-    pub fn asked(self, payload: &[u8]) -> Result<Asked, Refused> {
-        let text = std::str::from_utf8(payload).map_err(|_| Refused::Malformed("it is no UTF-8"))?;
+    /// [`ScramError::Malformed`].
+    pub fn read_server_first(self, payload: &[u8]) -> Result<ServerFirst, ScramError> {
+        let text = std::str::from_utf8(payload).map_err(|_| ScramError::Malformed("it is no UTF-8"))?;
         let mut fields = text.split(',');
         let mut field = |name: &str| fields.next().and_then(|field| field.strip_prefix(name));
         let nonce = field("r=").filter(|nonce| nonce.len() > self.nonce.len() && nonce.starts_with(&self.nonce));
-        let nonce = nonce.ok_or(Refused::Malformed("the nonce is not that of this exchange"))?.to_owned();
+        let nonce = nonce.ok_or(ScramError::Malformed("the nonce is not that of this exchange"))?.to_owned();
         let salt = field("s=").and_then(|salt| BASE64_STANDARD.decode(salt).ok()).filter(|salt| !salt.is_empty());
-        let salt = salt.ok_or(Refused::Malformed("there is no salt"))?;
+        let salt = salt.ok_or(ScramError::Malformed("there is no salt"))?;
         let iterations = field("i=").and_then(|count| count.parse().ok());
         let iterations = iterations.filter(|count| (FEWEST_ITERATIONS..=MOST_ITERATIONS).contains(count));
-        let iterations = iterations.ok_or(Refused::Malformed("the number of iterations is out of range"))?;
-        Ok(Asked { nonce, salt, iterations, spoken: format!("{},{text}", self.bare) })
+        let iterations = iterations.ok_or(ScramError::Malformed("the number of iterations is out of range"))?;
+        Ok(ServerFirst { nonce, salt, iterations, spoken: format!("{},{text}", self.bare) })
     }
 }
 
-impl Asked {
+impl ServerFirst {
     /// Step 3. `salted`: of [`Mechanism::salted`], with this salt and this number of iterations.
-    pub fn prove(self, mechanism: Mechanism, salted: &[u8]) -> (Proven, Vec<u8>) {
+    pub fn make_client_final(self, mechanism: Mechanism, salted: &[u8]) -> (ServerVerifier, Vec<u8>) {
         let without_proof = format!("{BOUND},r={}", self.nonce);
         let spoken = format!("{},{without_proof}", self.spoken);
         let client_key = mechanism.hmac(salted, b"Client Key");
@@ -94,21 +95,21 @@ impl Asked {
         let server_key = mechanism.hmac(salted, b"Server Key");
         let expected = mechanism.hmac(&server_key, spoken.as_bytes());
         let message = format!("{without_proof},p={}", BASE64_STANDARD.encode(proof));
-        (Proven { signature: expected }, message.into_bytes())
+        (ServerVerifier { signature: expected }, message.into_bytes())
     }
 }
 
-impl Proven {
+impl ServerVerifier {
     /// Reads the server's second answer (step 4) and checks its proof.
     ///
     /// # Errors
-    /// [`Refused::Malformed`], [`Refused::Proof`].
-    pub fn check(self, payload: &[u8]) -> Result<(), Refused> {
+    /// [`ScramError::Malformed`], [`ScramError::Proof`].
+    pub fn check_server_final(self, payload: &[u8]) -> Result<(), ScramError> {
         let received = std::str::from_utf8(payload).ok().and_then(|text| text.strip_prefix("v="));
         let received =
             received.and_then(|text| text.split(',').next()).and_then(|received| BASE64_STANDARD.decode(received).ok());
-        let received = received.ok_or(Refused::Malformed("there is no signature"))?;
-        if bool::from(received.ct_eq(&self.signature)) { Ok(()) } else { Err(Refused::Proof) }
+        let received = received.ok_or(ScramError::Malformed("there is no signature"))?;
+        if bool::from(received.ct_eq(&self.signature)) { Ok(()) } else { Err(ScramError::Proof) }
     }
 }
 
@@ -121,42 +122,44 @@ mod tests {
     const SECOND: &str = "r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096";
     const LAST: &str = "v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=";
 
-    fn salted(mechanism: Mechanism, asked: &Asked) -> Vec<u8> {
-        mechanism.salted("pencil", &asked.salt, asked.iterations)
+    fn salted(mechanism: Mechanism, server_first: &ServerFirst) -> Vec<u8> {
+        mechanism.salted("pencil", &server_first.salt, server_first.iterations)
     }
 
     /// The example of RFC 5802, section 5, whose password is used as it is.
     #[test]
     fn the_rfcs_example_of_sha_1_is_followed() {
-        let (began, first) = Began::new("user", "fyko+d2lbbFgONRv9qkxdawL");
+        let (client_first, first) = ClientFirst::new("user", "fyko+d2lbbFgONRv9qkxdawL");
         assert_eq!(first, b"n,,n=user,r=fyko+d2lbbFgONRv9qkxdawL");
-        let asked = began.asked(b"r=fyko+d2lbbFgONRv9qkxdawL3rfcNHYJY1ZVvWVs7j,s=QSXCR+Q6sek8bf92,i=4096").unwrap();
-        let salted = salted(Mechanism::ScramSha1, &asked);
-        let (proven, third) = asked.prove(Mechanism::ScramSha1, &salted);
+        let server_first = client_first
+            .read_server_first(b"r=fyko+d2lbbFgONRv9qkxdawL3rfcNHYJY1ZVvWVs7j,s=QSXCR+Q6sek8bf92,i=4096")
+            .unwrap();
+        let salted = salted(Mechanism::ScramSha1, &server_first);
+        let (verifier, third) = server_first.make_client_final(Mechanism::ScramSha1, &salted);
         let expected = b"c=biws,r=fyko+d2lbbFgONRv9qkxdawL3rfcNHYJY1ZVvWVs7j,p=v0X8v3Bz2T0CJGbJQyF0X+HI4Ts=";
         assert_eq!(third, expected);
-        assert_eq!(proven.check(b"v=rmF9pqV8S7suAoZWja4dJRkFsKQ="), Ok(()));
+        assert_eq!(verifier.check_server_final(b"v=rmF9pqV8S7suAoZWja4dJRkFsKQ="), Ok(()));
     }
 
     /// The example of RFC 7677, section 3.
     #[test]
     fn the_rfcs_example_of_sha_256_is_followed() {
-        let asked = Began::new("user", NONCE).0.asked(SECOND.as_bytes()).unwrap();
-        let salted = salted(Mechanism::ScramSha256, &asked);
-        let (proven, third) = asked.prove(Mechanism::ScramSha256, &salted);
+        let server_first = ClientFirst::new("user", NONCE).0.read_server_first(SECOND.as_bytes()).unwrap();
+        let salted = salted(Mechanism::ScramSha256, &server_first);
+        let (verifier, third) = server_first.make_client_final(Mechanism::ScramSha256, &salted);
         let expected = "c=biws,r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,\
                         p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ=";
         assert_eq!(String::from_utf8(third).unwrap(), expected);
-        assert_eq!(proven.clone().check(LAST.as_bytes()), Ok(()));
-        assert_eq!(proven.clone().check(LAST.replace("v=6", "v=7").as_bytes()), Err(Refused::Proof));
+        assert_eq!(verifier.clone().check_server_final(LAST.as_bytes()), Ok(()));
+        assert_eq!(verifier.clone().check_server_final(LAST.replace("v=6", "v=7").as_bytes()), Err(ScramError::Proof));
         for bad in ["", "v=", "v=!", "e=other-error"] {
-            assert!(proven.clone().check(bad.as_bytes()).is_err(), "{bad}");
+            assert!(verifier.clone().check_server_final(bad.as_bytes()).is_err(), "{bad}");
         }
     }
 
     #[test]
     fn servers_that_ask_for_what_is_not_safe_are_refused() {
-        let asked = |message: &str| Began::new("user", NONCE).0.asked(message.as_bytes());
+        let asked = |message: &str| ClientFirst::new("user", NONCE).0.read_server_first(message.as_bytes());
         assert!(asked(SECOND).is_ok());
         for bad in [
             String::new(),
@@ -167,12 +170,12 @@ mod tests {
             SECOND.replace("i=4096", "i=4000000000"),
             SECOND.replace(",i=4096", ""),
         ] {
-            assert!(matches!(asked(&bad), Err(Refused::Malformed(_))), "{bad}");
+            assert!(matches!(asked(&bad), Err(ScramError::Malformed(_))), "{bad}");
         }
     }
 
     #[test]
     fn names_with_commas_and_equals_signs_are_escaped() {
-        assert_eq!(Began::new("a,b=", "x").1, b"n,,n=a=2Cb=3D,r=x");
+        assert_eq!(ClientFirst::new("a,b=", "x").1, b"n,,n=a=2Cb=3D,r=x");
     }
 }

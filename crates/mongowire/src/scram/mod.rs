@@ -11,6 +11,6 @@ mod client;
 mod mechanism;
 
 pub use self::{
-    client::{Asked, Began, Proven, Refused},
+    client::{ClientFirst, ScramError, ServerFirst, ServerVerifier},
     mechanism::Mechanism,
 };

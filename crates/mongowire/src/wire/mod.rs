@@ -2,7 +2,7 @@
 //!
 //! A message is a [`Header`] and a payload. A reader decodes the header first, which states the
 //! size of the payload, and hands both to [`decode`]; the answer is written by [`encode`] in the
-//! [`Form`] in which the request came.
+//! [`ReplyFormat`] in which the request came.
 //!
 //! | file | content |
 //! | --- | --- |
@@ -31,7 +31,7 @@
 //! assert_eq!(incoming.request.unwrap().name(), "ping");
 //!
 //! // The answer has the form of the question.
-//! let answer = wire::encode(&rawdoc! {"ok": 1}, 1, header.request_id, incoming.form);
+//! let answer = wire::encode(&rawdoc! {"ok": 1}, 1, header.request_id, incoming.reply_format);
 //! let header = Header::decode(answer.first_chunk::<HEADER_BYTES>().unwrap())?;
 //! assert_eq!(header.response_to, 7);
 //! assert_eq!(op_msg::decode_answer(&header, &answer[HEADER_BYTES..])?, rawdoc! {"ok": 1});
@@ -103,7 +103,7 @@ pub enum WireError {
 
 /// Form of an answer, which is that of the request: its envelope and its compressor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Form {
+pub struct ReplyFormat {
     /// Kind of the message that carried the request, and so of the answer.
     pub envelope: Envelope,
     /// Compressor of the request, if it was compressed.
@@ -126,7 +126,7 @@ pub enum Envelope {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Incoming {
     /// Form that the answer must have: pass it to [`encode`], also for an error.
-    pub form: Form,
+    pub reply_format: ReplyFormat,
     /// True if the client waits for an answer; without one it goes on at once.
     pub answer_wanted: bool,
     /// The command, or the error to answer when the message has a form but no command.
@@ -143,7 +143,7 @@ pub fn decode(header: &Header, payload: &[u8]) -> Result<Incoming, WireError> {
         OpCode::Compressed => {
             let (compressor, inner, payload) = compressed::decode(header, payload)?;
             let mut incoming = decode_plain(&inner, &payload)?;
-            incoming.form.compressor = Some(compressor);
+            incoming.reply_format.compressor = Some(compressor);
             Ok(incoming)
         }
         _ => decode_plain(header, payload),
@@ -173,8 +173,8 @@ fn decode_plain(header: &Header, payload: &[u8]) -> Result<Incoming, WireError> 
 }
 
 /// Writes the answer to message `response_to`. `request_id` is its own number.
-pub fn encode(reply: &RawDocument, request_id: i32, response_to: i32, form: Form) -> Vec<u8> {
-    let message = match form.envelope {
+pub fn encode(reply: &RawDocument, request_id: i32, response_to: i32, format: ReplyFormat) -> Vec<u8> {
+    let message = match format.envelope {
         Envelope::Msg { checksum } => op_msg::encode(&op_msg::Parts {
             request_id,
             response_to,
@@ -184,7 +184,7 @@ pub fn encode(reply: &RawDocument, request_id: i32, response_to: i32, form: Form
         }),
         Envelope::Reply => op_reply::encode(reply, request_id, response_to),
     };
-    match form.compressor {
+    match format.compressor {
         Some(compressor) => compress(&message, compressor),
         None => message,
     }

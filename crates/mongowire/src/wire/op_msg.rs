@@ -6,7 +6,7 @@
 use bson::{RawDocument, RawDocumentBuf};
 
 use super::{
-    Envelope, Form, Incoming, WireError,
+    Envelope, Incoming, ReplyFormat, WireError,
     cursor::Cursor,
     header::{HEADER_BYTES, Header, OpCode, set_length},
 };
@@ -46,8 +46,8 @@ pub(super) fn decode(header: &Header, payload: &[u8]) -> Result<Incoming, WireEr
         request.more_to_come = flags & MORE_TO_COME != 0;
         request.exhaust_allowed = flags & EXHAUST_ALLOWED != 0;
     }
-    let form = Form { envelope: Envelope::Msg { checksum }, compressor: None };
-    Ok(Incoming { form, answer_wanted: flags & MORE_TO_COME == 0, request })
+    let reply_format = ReplyFormat { envelope: Envelope::Msg { checksum }, compressor: None };
+    Ok(Incoming { reply_format, answer_wanted: flags & MORE_TO_COME == 0, request })
 }
 
 /// Takes the checksum off, which must be right. At least the flags are left.

@@ -3,7 +3,7 @@
 
 use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
 
-use super::{Envelope, Form, Incoming, WireError, cursor::Cursor};
+use super::{Envelope, Incoming, ReplyFormat, WireError, cursor::Cursor};
 use crate::{
     check,
     error::{CommandError, code},
@@ -29,8 +29,8 @@ pub(super) fn decode(payload: &[u8]) -> Result<Incoming, WireError> {
     if !cursor.is_empty() {
         return Err(WireError::Malformed("a query goes on after its end"));
     }
-    let form = Form { envelope: Envelope::Reply, compressor: None };
-    Ok(Incoming { form, answer_wanted: true, request: request(namespace, query) })
+    let reply_format = ReplyFormat { envelope: Envelope::Reply, compressor: None };
+    Ok(Incoming { reply_format, answer_wanted: true, request: request(namespace, query) })
 }
 
 fn request(namespace: &str, query: &[u8]) -> Result<Request, CommandError> {

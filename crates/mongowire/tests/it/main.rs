@@ -22,7 +22,7 @@ use mongowire::{Pool, PoolLimits, Settings};
 const LIMIT: Duration = Duration::from_secs(60);
 
 async fn settings(uri: &str) -> Settings {
-    Settings::of_driver(&ClientOptions::parse(uri).await.unwrap()).unwrap()
+    Settings::from_driver_options(&ClientOptions::parse(uri).await.unwrap()).unwrap()
 }
 
 fn limits(most: usize) -> PoolLimits {

@@ -187,9 +187,9 @@ async fn commands_that_are_too_long_together_are_not_sent_and_harm_nothing() {
         command
     });
     let mut connection = Connection::open(settings.into(), 1).await.unwrap();
-    let long = rawdoc! {"long": "x".repeat(mongowire::MOST_BYTES_TOGETHER / 2)};
+    let long = rawdoc! {"long": "x".repeat(mongowire::MAX_RUN_TOGETHER_BYTES / 2)};
     let failure = connection.run_together(&[("d", &long), ("d", &long)], LIMIT).await.unwrap_err();
-    let most = mongowire::MOST_BYTES_TOGETHER;
+    let most = mongowire::MAX_RUN_TOGETHER_BYTES;
     assert!(matches!(failure, Failure::TooLong { most: limit, .. } if limit == most), "{failure}");
     assert!(!failure.is_maybe_done());
     connection.run_together(&[("d", &rawdoc! {"ping": 1})], LIMIT).await.unwrap();

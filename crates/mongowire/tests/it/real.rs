@@ -84,7 +84,7 @@ async fn the_server_learns_the_applications_name_and_the_versioned_api() {
     let name = unique_db("named");
     let mut options = ClientOptions::parse(format!("{}&appName={name}", server.uri())).await.unwrap();
     options.server_api = Some(ServerApi::builder().version(ServerApiVersion::V1).strict(true).build());
-    let settings = Arc::new(Settings::of_driver(&options).unwrap());
+    let settings = Arc::new(Settings::from_driver_options(&options).unwrap());
     let mut connection = Connection::open(settings, 1).await.unwrap();
     // Not of the versioned API.
     let refused = connection.run_command(Some("admin"), &rawdoc! {"top": 1}, &[], LIMIT).await.unwrap();

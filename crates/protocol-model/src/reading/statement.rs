@@ -3,7 +3,7 @@
 
 use protocol::{
     TxStatus,
-    lock::{Unlocked, admits_reader, why_unlocked},
+    lock::{UnlockedReason, admits_reader, why_unlocked},
 };
 
 use super::{
@@ -81,13 +81,13 @@ fn look(plan: &Plan, state: &mut State, t: usize, docs: &[usize], i: usize) {
     let me = tx_id(t);
     let doc = &state.now.docs[docs[i]];
     let mut why = why_unlocked(doc.stored.then_some(&doc.lock), me);
-    if why == Unlocked::Free && plan.has(Breakage::TakenForRemoved) {
-        why = Unlocked::Gone;
+    if why == UnlockedReason::Free && plan.has(Breakage::TakenForRemoved) {
+        why = UnlockedReason::Gone;
     }
     let again = match why {
-        Unlocked::Kept | Unlocked::Gone => false,
-        Unlocked::Free => true,
-        Unlocked::Rival(rival) => match state.statuses[run_of(rival)] {
+        UnlockedReason::Kept | UnlockedReason::Gone => false,
+        UnlockedReason::Free => true,
+        UnlockedReason::Rival(rival) => match state.statuses[run_of(rival)] {
             TxStatus::Active => return state.roll_back(t),
             _ => {
                 state.clear(docs[i], Some(me));

@@ -5,7 +5,7 @@
 //! becomes of the next: as many as possible are sent to the server by one command.
 
 use bson::Document;
-use mongotx::{BulkWriteResult, Error, FirstWrites, Namespace, WriteModel};
+use mongotx::{BulkWriteResult, Error, Namespace, PartialBulkResult, WriteModel};
 
 use super::{
     call::{Call, within},
@@ -142,7 +142,7 @@ async fn run_left(
     namespace: &Namespace,
     statements: &mut [impl Statement],
     n: usize,
-    first: &FirstWrites,
+    first: &PartialBulkResult,
     tally: &mut Tally,
 ) -> Answer<bool> {
     for (place, refused) in &first.not_done {

@@ -2,7 +2,7 @@
 //! results.
 
 use bson::{Bson, Document, doc};
-use mongotx::{BulkWriteResult, Error, ErrorKind, FirstWrites};
+use mongotx::{BulkWriteResult, Error, ErrorKind, PartialBulkResult};
 
 use super::{body::Body, call::Call};
 use crate::{
@@ -131,7 +131,7 @@ impl Tally {
     /// Notes that several statements from the `first` on were done, most of them by one command
     /// that reports the sum of their results. The sum is noted for the first of them, because the
     /// results of all of them are remembered or none.
-    pub(crate) fn done_together(&mut self, call: &mut Call<'_>, first: usize, writes: &FirstWrites) {
+    pub(crate) fn done_together(&mut self, call: &mut Call<'_>, first: usize, writes: &PartialBulkResult) {
         let BulkWriteResult { inserted_count, matched_count, modified_count, deleted_count, upserted_ids, .. } =
             &writes.result;
         let (mut counted, mut modified) = (inserted_count + deleted_count + matched_count, *modified_count);

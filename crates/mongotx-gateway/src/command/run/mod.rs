@@ -38,7 +38,7 @@ use super::{
 use crate::{
     failure::{Answer, Failure, codes},
     reply::Reply,
-    request::Whole,
+    request::WholeCommand,
     session::info::Mode,
 };
 

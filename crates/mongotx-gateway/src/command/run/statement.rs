@@ -162,7 +162,7 @@ async fn begin(
         origin: Some(origin),
         ..TransactionOptions::default()
     };
-    let mut session = context.client.session_with(options).after(work.attempts.clone());
+    let mut session = context.client.session_with(options).with_retry_history(work.attempts.clone());
     if let Err(error) = session.begin() {
         work.roll_back().await;
         return Err(error.into());

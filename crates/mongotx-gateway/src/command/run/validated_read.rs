@@ -14,7 +14,7 @@
 
 use std::time::Duration;
 
-use mongotx::{Attempts, Backoff, Session, TransactionOptions};
+use mongotx::{Backoff, RetryHistory, Session, TransactionOptions};
 
 use super::parsed::{Handle, Parsed};
 use crate::{
@@ -47,7 +47,7 @@ async fn until_valid(parsed: &Parsed<'_>, level: ReadLevel, handle: Handle) -> A
     let mut backoff = PAUSES;
     let mut left = ATTEMPTS;
     // Several that are lost in a row are given quiet.
-    let lost = Attempts::default();
+    let lost = RetryHistory::default();
     loop {
         left -= 1;
         match attempt(parsed, level, handle, &lost).await {
@@ -67,7 +67,7 @@ async fn until_valid(parsed: &Parsed<'_>, level: ReadLevel, handle: Handle) -> A
 }
 
 /// Makes the read once: steps 1 to 4.
-async fn attempt(parsed: &Parsed<'_>, level: ReadLevel, handle: Handle, lost: &Attempts) -> Answer<Body> {
+async fn attempt(parsed: &Parsed<'_>, level: ReadLevel, handle: Handle, lost: &RetryHistory) -> Answer<Body> {
     let mut session = begin(parsed, level, lost)?;
     let mut call = Call { session: Some(&mut session), validated: Some(level), ..parsed.call_again() };
     match handle(&mut call).await? {
@@ -78,14 +78,14 @@ async fn attempt(parsed: &Parsed<'_>, level: ReadLevel, handle: Handle, lost: &A
     }
 }
 
-fn begin(parsed: &Parsed<'_>, level: ReadLevel, lost: &Attempts) -> Answer<Session> {
+fn begin(parsed: &Parsed<'_>, level: ReadLevel, lost: &RetryHistory) -> Answer<Session> {
     let context = parsed.context;
     let options = TransactionOptions {
         isolation: Some(parsed.generic.read.isolation(context.options.client.isolation)),
         lock_wait: context.tuning().lock_wait,
         ..TransactionOptions::default()
     };
-    let mut session = context.client.session_with(options).after(lost.clone());
+    let mut session = context.client.session_with(options).with_retry_history(lost.clone());
     session.begin().map_err(|error| {
         let failure = Failure::from(error);
         let message = format!("read concern '{}' cannot be had here: {}", level.name(), failure.message);

@@ -49,7 +49,7 @@ impl Store {
 }
 
 fn client(info: &ClientInfo) -> Value {
-    let about = info.about.clone().unwrap_or_default();
+    let about = info.process_info.clone().unwrap_or_default();
     let names: Vec<String> = info.namespaces.iter().take(MOST_NAMES).map(ToString::to_string).collect();
     json!({
         "id": info.id.to_string(),

@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 use super::{ReturnDocument, delete::delete_command, update::update_command};
 use crate::{
     command::writes::{
-        find_and_modify::{self, Modified},
+        find_and_modify::{self, FindAndModifyResult},
         write_commands::{DeleteCommand, FindAndModify, Modify, UpdateCommand},
     },
     coordinator::Core,
@@ -112,7 +112,7 @@ impl<T> FindOneAndUpdate<'_, T> {
     ///
     /// # Errors
     /// The errors of the action itself.
-    pub async fn in_full(self) -> Result<Modified> {
+    pub async fn in_full(self) -> Result<FindAndModifyResult> {
         let Self { core, ns, update, mut command, sort, projection, shown, session, .. } = self;
         command.update = update?;
         let command =
@@ -130,7 +130,7 @@ impl<'a, T: DeserializeOwned + 'static> IntoFuture for FindOneAndUpdate<'a, T> {
     }
 }
 
-fn decode<T: DeserializeOwned + 'static>(done: Modified) -> Result<Option<T>> {
+fn decode<T: DeserializeOwned + 'static>(done: FindAndModifyResult) -> Result<Option<T>> {
     done.value.map(document::of_document).transpose()
 }
 
@@ -194,7 +194,7 @@ impl<T> FindOneAndDelete<'_, T> {
     ///
     /// # Errors
     /// The errors of the action itself.
-    pub async fn in_full(self) -> Result<Modified> {
+    pub async fn in_full(self) -> Result<FindAndModifyResult> {
         let Self { core, ns, command, sort, projection, session, .. } = self;
         let command = FindAndModify { modify: Modify::Delete(Box::new(command)), sort, projection, after: false };
         in_session!(session, |tx| find_and_modify::find_and_modify(core, tx, ns, &command))

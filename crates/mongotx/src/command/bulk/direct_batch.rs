@@ -65,7 +65,7 @@ const NOT_BEGUN: [i32; 12] = [2, 9, 13, 14, 16, 18, 59, 72, 73, 10_334, 40_414, 
 /// Results of a command that carried out several writes: see [`crate::Collection::write_first`].
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
-pub struct FirstWrites {
+pub struct PartialBulkResult {
     /// Number of the writes that were dealt with, from the first on. Zero: the first one has to be
     /// carried out alone.
     pub taken: usize,
@@ -124,9 +124,9 @@ pub(crate) async fn write_first(
     ns: &Namespace,
     operations: &[Operation],
     ordered: bool,
-) -> Result<FirstWrites> {
+) -> Result<PartialBulkResult> {
     if core.catalog.check_written(ns, false).is_err() || !core.catalog.shard_key(ns).await?.is_empty() {
-        return Ok(FirstWrites::default());
+        return Ok(PartialBulkResult::default());
     }
     let collection = core.catalog.look_up(ns).await?;
     let admitted = core.server.admit_plain(Some(ns)).await?;
@@ -148,14 +148,14 @@ pub(crate) async fn write_first(
     match core.server.write_several_directly(&ns.db, command, admitted, line.map(|(line, _)| line)).await {
         Ok(answer) => batch.judge(core, ns, &collection, answer, ordered).await,
         // Alone, each is refused where it stands.
-        Err(error) if error.code().is_some_and(|code| NOT_BEGUN.contains(&code)) => Ok(FirstWrites::default()),
+        Err(error) if error.code().is_some_and(|code| NOT_BEGUN.contains(&code)) => Ok(PartialBulkResult::default()),
         Err(error) => {
             let failed = Some(match error.kind() {
                 // Between two statements a server may also stop a command for other reasons.
                 ErrorKind::Invalid => Error::new(ErrorKind::Indeterminate, error.to_string()),
                 _ => error,
             });
-            Ok(FirstWrites { taken: batch.ids.len(), failed, ..FirstWrites::default() })
+            Ok(PartialBulkResult { taken: batch.ids.len(), failed, ..PartialBulkResult::default() })
         }
     }
 }
@@ -195,9 +195,9 @@ async fn write_in_transaction(
     ns: &Namespace,
     operations: &[Operation],
     ordered: bool,
-) -> FirstWrites {
+) -> PartialBulkResult {
     if operations.len() < 2 || core.catalog.check_written(ns, true).is_err() {
-        return FirstWrites::default();
+        return PartialBulkResult::default();
     }
     let mut call = Call::at_once(core);
     let tx = call.begin();
@@ -206,16 +206,18 @@ async fn write_in_transaction(
         Ok(Some(BulkOutcome { result, refused })) => {
             let taken = refused.first().filter(|_| ordered).map_or(operations.len(), |first| first.index + 1);
             let not_done = refused.into_iter().map(|refused| (refused.index, Some(refused.error))).collect();
-            FirstWrites { taken, result, not_done, failed: None }
+            PartialBulkResult { taken, result, not_done, failed: None }
         }
         // Alone, each has a way to an answer, or to an error that names it.
-        Ok(None) => FirstWrites::default(),
+        Ok(None) => PartialBulkResult::default(),
         // By these it is certain that nothing was done.
         Err(error) if matches!(error.kind(), ErrorKind::Conflict | ErrorKind::Expired) => {
             tracing::debug!(%error, "writes of several documents could not be one transaction");
-            FirstWrites::default()
+            PartialBulkResult::default()
         }
-        Err(error) => FirstWrites { taken: operations.len(), failed: Some(error), ..FirstWrites::default() },
+        Err(error) => {
+            PartialBulkResult { taken: operations.len(), failed: Some(error), ..PartialBulkResult::default() }
+        }
     }
 }
 
@@ -248,7 +250,7 @@ impl<'a> Batch<'a> {
         collection: &Collection,
         answer: WriteAnswer,
         ordered: bool,
-    ) -> Result<FirstWrites> {
+    ) -> Result<PartialBulkResult> {
         let sent = self.ids.len();
         let taken = answer.errors.first().filter(|_| ordered).map_or(sent, |(place, _)| sent.min(place + 1));
         let mut result = self.counted(&answer);
@@ -262,7 +264,7 @@ impl<'a> Batch<'a> {
             let inserted = (0..taken).filter(|place| !not_done.contains_key(place));
             result.inserted_ids = inserted.map(|place| (place, self.ids[place].clone())).collect();
         }
-        Ok(FirstWrites { taken, result, not_done, failed: None })
+        Ok(PartialBulkResult { taken, result, not_done, failed: None })
     }
 
     fn counted(&self, answer: &WriteAnswer) -> BulkWriteResult {

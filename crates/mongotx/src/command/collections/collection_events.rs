@@ -7,7 +7,7 @@ use futures_util::FutureExt;
 
 use crate::{
     command::events::{EventLog, RecordedEvents},
-    coordinator::{Core, stamps::attempts::Attempts},
+    coordinator::{Core, stamps::retry_history::RetryHistory},
     error::Result,
     options::{Isolation, TransactionOptions},
 };
@@ -25,7 +25,7 @@ pub(crate) async fn with_events<T>(
         lock_wait: core.options.write_wait,
         ..TransactionOptions::default()
     };
-    let mut tx = core.lifecycle.begin(options, Attempts::default());
+    let mut tx = core.lifecycle.begin(options, RetryHistory::default());
     // On the heap: a change with all futures around it is deep.
     let numbers = match EventLog::of(core).number(&mut tx, events).boxed().await {
         Ok(numbers) => numbers,

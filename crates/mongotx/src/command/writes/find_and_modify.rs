@@ -46,7 +46,7 @@ use crate::{
 /// The result of a `findAndModify`: the document, and whether it was found or inserted.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
-pub struct Modified {
+pub struct FindAndModifyResult {
     /// The document as it was or as it is, by the command's option.
     pub value: Option<Document>,
     /// True when a document matched, and was changed or removed.
@@ -55,7 +55,7 @@ pub struct Modified {
     pub upserted_id: Option<Bson>,
 }
 
-impl Modified {
+impl FindAndModifyResult {
     fn found(value: Option<Document>) -> Self {
         Self { value, matched: true, upserted_id: None }
     }
@@ -75,7 +75,7 @@ pub(crate) async fn find_and_modify(
     tx: Option<&mut Transaction>,
     ns: &Namespace,
     command: &FindAndModify,
-) -> Result<Modified> {
+) -> Result<FindAndModifyResult> {
     core.catalog.check_written(ns, tx.is_some())?;
     let command = &command.resolved(core, ns).await?;
     match &command.modify {
@@ -106,7 +106,7 @@ async fn needs_transaction(core: &Core, ns: &Namespace, command: &FindAndModify)
 
 /// Outside a transaction: one command, if it has no order or names one `_id`; otherwise the first
 /// in order is read and then changed, if it is still free and still matches.
-async fn outside(core: &Core, ns: &Namespace, command: &FindAndModify) -> Result<Modified> {
+async fn outside(core: &Core, ns: &Namespace, command: &FindAndModify) -> Result<FindAndModifyResult> {
     let query = command.query();
     let pinned = query.pinned_id(core, ns).await?.is_some();
     let mut rematches = Rematches::default();
@@ -130,7 +130,7 @@ async fn outside(core: &Core, ns: &Namespace, command: &FindAndModify) -> Result
     if query.sort.is_some() && !pinned {
         dry_run::find_and_modify(core, ns, command).await?;
     }
-    Ok(Modified::default())
+    Ok(FindAndModifyResult::default())
 }
 
 async fn first_in_order(
@@ -138,7 +138,7 @@ async fn first_in_order(
     ns: &Namespace,
     command: &FindAndModify,
     query: &Query,
-) -> Result<Option<Modified>> {
+) -> Result<Option<FindAndModifyResult>> {
     let first = Query { limit: 1, ..query.clone() };
     for _ in 0..SELECTIONS {
         let Some(at) = committed::addresses(core, None, ns, &first, 1).await?.pop() else { return Ok(None) };
@@ -160,7 +160,7 @@ async fn until_matched(
     filter: &Document,
     query: &Query,
     upsert: bool,
-) -> Result<Option<Modified>> {
+) -> Result<Option<FindAndModifyResult>> {
     let mut attempts = direct::DirectAttempts::new(core, ns, filter, &query.options).upserting(upsert);
     loop {
         match send(core, ns, command, direct::unlocked(filter), upsert).await {
@@ -182,7 +182,7 @@ async fn send(
     command: &FindAndModify,
     filter: Document,
     upsert: bool,
-) -> Result<Option<Modified>> {
+) -> Result<Option<FindAndModifyResult>> {
     let ask = command.to_command(ns, filter, upsert);
     let mut answer = core.server.run_directly(&ns.db, ask).await?;
     let last = answer.get_document("lastErrorObject").cloned().unwrap_or_default();
@@ -192,11 +192,16 @@ async fn send(
         Some(Bson::Document(document)) => Some(document),
         _ => None,
     };
-    Ok(done.then_some(Modified { value, matched: upserted_id.is_none(), upserted_id }))
+    Ok(done.then_some(FindAndModifyResult { value, matched: upserted_id.is_none(), upserted_id }))
 }
 
 /// Inside a transaction: lock the document, so that what is shown is what was changed.
-async fn inside(core: &Core, tx: &mut Transaction, ns: &Namespace, command: &FindAndModify) -> Result<Modified> {
+async fn inside(
+    core: &Core,
+    tx: &mut Transaction,
+    ns: &Namespace,
+    command: &FindAndModify,
+) -> Result<FindAndModifyResult> {
     let query = command.query();
     if let Some(projection) = &command.projection {
         as_stages(projection)?;
@@ -215,7 +220,7 @@ async fn inside(core: &Core, tx: &mut Transaction, ns: &Namespace, command: &Fin
         if named.is_none()
             && let Some(shown) = free_one(core, tx, ns, command, &query, &change).await?
         {
-            return Ok(Modified::found(shown));
+            return Ok(FindAndModifyResult::found(shown));
         }
         let at = match &named {
             Some(id) => Some(core.locator.locate(Some(tx), ns, id.clone(), &query.filter, &query.options).await?),
@@ -227,7 +232,7 @@ async fn inside(core: &Core, tx: &mut Transaction, ns: &Namespace, command: &Fin
             }
             let target = Target { ns, at, filter: &query.filter, options: &query.options, chosen: named.is_none() };
             if let Some(shown) = one(core, tx, &target, command, &change, &mut projection).await? {
-                return Ok(Modified::found(shown));
+                return Ok(FindAndModifyResult::found(shown));
             }
         }
         if at.is_none() || named.is_some() {
@@ -379,14 +384,14 @@ async fn upserted(
     command: &FindAndModify,
     rematches: &mut Rematches,
     projection: &mut Unprobed,
-) -> Result<Option<Modified>> {
+) -> Result<Option<FindAndModifyResult>> {
     let update = match &command.modify {
         Modify::Update(update) if update.upsert => update,
-        _ => return dry_run::find_and_modify(core, ns, command).await.map(|()| Some(Modified::default())),
+        _ => return dry_run::find_and_modify(core, ns, command).await.map(|()| Some(FindAndModifyResult::default())),
     };
     projection.check(core, ns, command).await?;
     rematches.may_insert(&update.filter)?;
     let Some(at) = rematches.judge(upsert::insert_upserted(core, tx, ns, update).await)? else { return Ok(None) };
     let value = if command.after { show(core, tx, ns, &at, command).await? } else { None };
-    Ok(Some(Modified { value, matched: false, upserted_id: Some(at.id) }))
+    Ok(Some(FindAndModifyResult { value, matched: false, upserted_id: Some(at.id) }))
 }

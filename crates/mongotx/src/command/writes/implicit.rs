@@ -13,7 +13,8 @@ use std::{
 
 use crate::{
     coordinator::{
-        Core, finishing::lock_wait::LockWait, lifecycle::abandon, stamps::attempts::Attempts, transaction::Transaction,
+        Core, finishing::lock_wait::LockWait, lifecycle::abandon, stamps::retry_history::RetryHistory,
+        transaction::Transaction,
     },
     error::{ErrorKind, Result},
     options::{Isolation, TransactionOptions},
@@ -69,7 +70,7 @@ impl<'a> Call<'a> {
             lock_wait: self.wait / 4,
             ..TransactionOptions::default()
         };
-        self.open.insert(self.core.lifecycle.begin(options, Attempts::default()))
+        self.open.insert(self.core.lifecycle.begin(options, RetryHistory::default()))
     }
 
     /// The attempt's result: what to answer, or `None` to try again.

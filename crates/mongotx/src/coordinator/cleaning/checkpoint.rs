@@ -73,7 +73,7 @@ struct DecidedStamps {
 /// # local_mongod::example!(client, accounts);
 /// # client.session().with_transaction(async |session| accounts.insert_one(&doc! {"_id": 1}).session(session).await).await?;
 /// let checkpoint = client.checkpoint().await?;
-/// assert!(checkpoint.settled().collections.contains(accounts.namespace()));
+/// assert!(checkpoint.preparation().collections.contains(accounts.namespace()));
 ///
 /// let copied = async { accounts.find(doc! {}).await?.try_collect().await };
 /// let copy = tokio::select! {
@@ -92,7 +92,7 @@ pub struct Checkpoint {
     _client: Arc<Core>,
     by: ObjectId,
     hold: Hold,
-    settled: Settled,
+    preparation: CheckpointPreparation,
     decided: Arc<Decided>,
     keeper: JoinHandle<()>,
     broken: watch::Receiver<Option<String>>,
@@ -102,7 +102,7 @@ pub struct Checkpoint {
 /// The work that was necessary before the checkpoint could begin.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
-pub struct Settled {
+pub struct CheckpointPreparation {
     /// Clients that were alive: what they had not decided was rolled back.
     pub fenced: usize,
     /// Documents that were finished, undone or unlocked.
@@ -115,7 +115,7 @@ pub struct Settled {
 /// End of a checkpoint: whether what was copied meanwhile is of one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Ended {
+pub struct CheckpointResult {
     /// Why what was copied meanwhile may be of several moments.
     pub broken: Option<String>,
     /// Documents that a message which came late has locked meanwhile: copies of them may have
@@ -133,14 +133,14 @@ impl Checkpoint {
     /// # local_mongod::example!(client, accounts);
     /// # client.session().with_transaction(async |session| accounts.insert_one(&doc! {"_id": 1}).session(session).await).await?;
     /// let checkpoint = client.checkpoint().await?;
-    /// let settled = checkpoint.settled();
-    /// println!("{} documents were finished or unlocked", settled.repaired);
-    /// assert!(settled.collections.contains(accounts.namespace())); // these have to be copied
+    /// let preparation = checkpoint.preparation();
+    /// println!("{} documents were finished or unlocked", preparation.repaired);
+    /// assert!(preparation.collections.contains(accounts.namespace())); // these have to be copied
     /// checkpoint.end().await?;
     /// # Ok(()) }
     /// ```
-    pub fn settled(&self) -> &Settled {
-        &self.settled
+    pub fn preparation(&self) -> &CheckpointPreparation {
+        &self.preparation
     }
 
     /// Returns when it has ended too early: what is copied may be of several moments.
@@ -186,10 +186,10 @@ impl Checkpoint {
     /// # Errors
     /// [`ErrorKind::Unavailable`] when the server does not answer: then it is not known whether it
     /// has held, and it ends by itself.
-    pub async fn end(mut self) -> Result<Ended> {
+    pub async fn end(mut self) -> Result<CheckpointResult> {
         self.keeper.abort();
         let mut broken = self.broken.borrow().clone();
-        let late = self.checkpoints.locked_late(&self.settled.collections).await;
+        let late = self.checkpoints.locked_late(&self.preparation.collections).await;
         let disturbed = self.checkpoints.disturbed(&self.decided).await;
         let ended = self.hold.end(&self.checkpoints.server, self.by).await;
         self.has_ended = ended.is_ok();
@@ -197,7 +197,7 @@ impl Checkpoint {
         if !ended? {
             broken.get_or_insert_with(lapsed);
         }
-        Ok(Ended { broken, late: late? })
+        Ok(CheckpointResult { broken, late: late? })
     }
 }
 
@@ -250,7 +250,7 @@ impl Checkpoints {
         let (begin, settled) = watch::channel(None);
         let keeper = keep(Arc::clone(self), hold.clone(), by, settled, tell);
         let keeper = self.runtime.spawn(keeper.with_current_subscriber());
-        let settled = Settled::default();
+        let preparation = CheckpointPreparation::default();
         // From here on it ends with whatever ends this.
         let (checkpoints, client) = (Arc::clone(self), Arc::clone(client));
         let mut held = Checkpoint {
@@ -258,17 +258,17 @@ impl Checkpoints {
             _client: client,
             by,
             hold,
-            settled,
+            preparation,
             decided: Arc::default(),
             keeper,
             broken,
             has_ended: false,
         };
         held.decided = loop {
-            let Settled { fenced, repaired, collections } = self.settle().await?;
-            held.settled.fenced += fenced;
-            held.settled.repaired += repaired;
-            held.settled.collections = collections;
+            let CheckpointPreparation { fenced, repaired, collections } = self.settle().await?;
+            held.preparation.fenced += fenced;
+            held.preparation.repaired += repaired;
+            held.preparation.collections = collections;
             if held.broken.borrow().is_some() {
                 break Arc::default();
             }
@@ -285,25 +285,25 @@ impl Checkpoints {
     }
 
     /// Steps 2 to 4, until nothing is locked.
-    async fn settle(&self) -> Result<Settled> {
-        let mut settled = Settled::default();
+    async fn settle(&self) -> Result<CheckpointPreparation> {
+        let mut preparation = CheckpointPreparation::default();
         let (mut quiet_at, mut deadline) = (Instant::now(), Instant::now() + SETTLING);
         loop {
             let found = self.records.read(&self.server, &[]).await?;
-            settled.collections.extend(found.iter().flat_map(|record| record.namespaces.iter().cloned()));
+            preparation.collections.extend(found.iter().flat_map(|record| record.namespaces.iter().cloned()));
             let open: Vec<&StoredRecord> = found.iter().filter(|record| !record.closed).collect();
             for record in open.iter().filter(|record| !record.record.fenced) {
                 self.records.fence_now(&self.server, record.client).await?;
                 if !record.expired {
-                    settled.fenced += 1;
+                    preparation.fenced += 1;
                     let heard = Duration::from_millis(record.lease_ms.unsigned_abs()) / 3 + LATE;
                     quiet_at = quiet_at.max(Instant::now() + heard);
                     deadline = deadline.max(quiet_at + SETTLING);
                 }
             }
-            settled.repaired += self.sweeper.sweep().await?.repaired;
-            if open.is_empty() && Instant::now() >= quiet_at && self.unlock(&mut settled).await? {
-                return Ok(settled);
+            preparation.repaired += self.sweeper.sweep().await?.repaired;
+            if open.is_empty() && Instant::now() >= quiet_at && self.unlock(&mut preparation).await? {
+                return Ok(preparation);
             }
             if Instant::now() >= deadline {
                 return Err(self.unsettled(&open));
@@ -313,13 +313,13 @@ impl Checkpoints {
     }
 
     /// Returns true if no document is locked in these collections. Repairs those that are.
-    async fn unlock(&self, settled: &mut Settled) -> Result<bool> {
+    async fn unlock(&self, preparation: &mut CheckpointPreparation) -> Result<bool> {
         let mut is_clean = true;
-        for ns in &settled.collections {
+        for ns in &preparation.collections {
             if !self.sweeper.locked_documents(ns, 1).await?.is_empty() {
                 is_clean = false;
                 let locked = doc! {"$or": any_lock()};
-                settled.repaired += self.sweeper.repair_where(ns, locked).await?.repaired;
+                preparation.repaired += self.sweeper.repair_where(ns, locked).await?.repaired;
             }
         }
         Ok(is_clean)

@@ -50,7 +50,7 @@ const PASSES: usize = 4;
 /// Results of a sweep: what was left behind by clients that have died.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Swept {
+pub struct SweepResult {
     /// Number of client records that were fenced: their clients were dead, and can decide nothing
     /// any more.
     pub fenced: usize,
@@ -101,8 +101,8 @@ impl Sweeper {
 
     /// Runs steps 1 to 5 for all clients.
     #[tracing::instrument(name = "mongotx.sweep", level = "debug", skip_all)]
-    pub(crate) async fn sweep(&self) -> Result<Swept> {
-        let mut swept = Swept::default();
+    pub(crate) async fn sweep(&self) -> Result<SweepResult> {
+        let mut swept = SweepResult::default();
         if self.is_published {
             return Ok(swept);
         }

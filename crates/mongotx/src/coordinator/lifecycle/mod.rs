@@ -23,7 +23,7 @@ use super::{
     log::txlog::TxLog,
     server::Server,
     siblings::{Claims, KeptDocuments, Siblings},
-    stamps::attempts::Attempts,
+    stamps::retry_history::RetryHistory,
     transaction::Transaction,
     validating::{quiet_reader::QuietReader, unchanged::Unchanged},
 };
@@ -59,7 +59,7 @@ impl Lifecycle {
     }
 
     /// A transaction that begins now.
-    pub(crate) fn begin(&self, options: TransactionOptions, attempts: Attempts) -> Transaction {
+    pub(crate) fn begin(&self, options: TransactionOptions, attempts: RetryHistory) -> Transaction {
         let isolation = self.isolation(&options);
         let begin_point = if isolation == Isolation::Snapshot { self.unchanged.begin_point() } else { None };
         Transaction::new(isolation, begin_point, options, attempts)

@@ -16,7 +16,7 @@ use std::{collections::HashMap, sync::Arc};
 use bson::{Document, doc};
 use protocol::{
     LockState, TxId,
-    lock::{Unlocked, keeps_read_lock, why_unlocked},
+    lock::{UnlockedReason, keeps_read_lock, why_unlocked},
 };
 use sd2v::{
     statement::{self, OwnReadLock},
@@ -93,13 +93,13 @@ impl ReadLocks {
             }
             let stored = self.locks_of(ns, at).await?;
             let why = |at: &&Address| why_unlocked(stored.get(&id_key(&at.id)).map(|(_, lock)| lock), me);
-            let (kept, others): (Vec<_>, Vec<_>) = at.iter().partition(|at| why(at) == Unlocked::Kept);
+            let (kept, others): (Vec<_>, Vec<_>) = at.iter().partition(|at| why(at) == UnlockedReason::Kept);
             tx.keep_read_locks(ns, kept);
-            if others.iter().all(|at| why(at) == Unlocked::Gone) {
+            if others.iter().all(|at| why(at) == UnlockedReason::Gone) {
                 return Ok(others.is_empty());
             }
             let held = others.iter().find_map(|at| match why(at) {
-                Unlocked::Rival(_) => stored.get(&id_key(&at.id)),
+                UnlockedReason::Rival(_) => stored.get(&id_key(&at.id)),
                 _ => None,
             });
             if let Some((at, lock)) = held {

@@ -27,7 +27,6 @@ use bson::{Bson, DateTime, Document, RawBsonRef, RawDocument, RawDocumentBuf, do
 use protocol::{ClientId, ClientRecord, Seq};
 
 use crate::{
-    about::About,
     coordinator::{
         server::Server,
         stamps::{
@@ -45,6 +44,7 @@ use crate::{
     error::{Error, ErrorKind, Result},
     numbers::as_i64,
     options::Namespace,
+    process_info::ProcessInfo,
     steps::Step,
 };
 
@@ -78,7 +78,7 @@ pub(crate) struct StoredRecord {
     pub(crate) lease_ms: i64,
     pub(crate) silent_ms: i64,
     pub(crate) namespaces: Vec<Namespace>,
-    pub(crate) about: Option<About>,
+    pub(crate) about: Option<ProcessInfo>,
     /// The quiet that was set last.
     pub(crate) quiet: Option<StoredQuiet>,
 }
@@ -95,7 +95,7 @@ impl StoredRecord {
 pub(crate) struct Records {
     pub(crate) ns: Namespace,
     /// Description of this client in records of its own.
-    about: About,
+    about: ProcessInfo,
 }
 
 pub(in crate::coordinator) fn object_id(client: ClientId) -> ObjectId {
@@ -104,11 +104,11 @@ pub(in crate::coordinator) fn object_id(client: ClientId) -> ObjectId {
 
 impl Records {
     pub(crate) fn new(db: &str) -> Self {
-        Self { ns: Namespace::new(db, TXS), about: About::default() }
+        Self { ns: Namespace::new(db, TXS), about: ProcessInfo::default() }
     }
 
     /// The same, with what is said in records of this client's own.
-    pub(crate) fn of(self, about: About) -> Self {
+    pub(crate) fn of(self, about: ProcessInfo) -> Self {
         Self { about, ..self }
     }
 
@@ -471,7 +471,7 @@ pub(crate) fn parse_record(stored: &Document) -> Result<StoredRecord> {
         lease_ms,
         silent_ms,
         namespaces: namespaces.filter_map(|name| Namespace::parse_namespace(name.as_str()?)).collect(),
-        about: About::of(stored),
+        about: ProcessInfo::of(stored),
         quiet: StoredQuiet::of(stored),
     })
 }

@@ -16,7 +16,7 @@ use std::{
 
 use bson::{Document, RawArray, RawDocument, RawDocumentBuf, doc, oid::ObjectId};
 use mongodb::options::ClientOptions as DriverOptions;
-use mongowire::{Address, Failure, Lent, Pool, PoolLimits, Refusal, Settings};
+use mongowire::{Address, Failure, Pool, PoolLimits, PooledConnection, Refusal, Settings};
 use tokio::runtime::Handle;
 
 use super::{
@@ -76,7 +76,7 @@ impl Lean {
         purpose: &Purpose,
         begun: &Arc<AtomicU64>,
     ) -> Option<Self> {
-        let settings = Settings::of_driver(options)?;
+        let settings = Settings::from_driver_options(options)?;
         let follows_set = hello.contains_key("setName") && options.direct_connection != Some(true);
         let settings = if follows_set { settings.at(primary(hello)?) } else { settings };
         let limits = match purpose {
@@ -142,7 +142,7 @@ impl Lean {
     }
 
     /// The connection, if it leads to a server that may be written to and that is alone.
-    fn admit<'a>(&'a self, lent: Lent<'a>) -> Result<Line<'a>> {
+    fn admit<'a>(&'a self, lent: PooledConnection<'a>) -> Result<Line<'a>> {
         if lent.is_new() {
             let greeting = lent.greeting();
             if let Ok(hello) = Document::try_from(&*greeting.hello) {
@@ -181,7 +181,7 @@ impl Lean {
     fn follow(&self, hello: &Document) {
         let now = self.pool.settings();
         if let Some(address) = primary(hello).filter(|address| self.follows_set && *address != now.address) {
-            self.pool.move_to(now.at(address));
+            self.pool.replace_settings(now.at(address));
         }
     }
 }
@@ -194,7 +194,7 @@ fn primary(hello: &Document) -> Option<Address> {
 /// A connection for some commands, one after the other.
 pub(crate) struct Line<'a> {
     lean: &'a Lean,
-    lent: Lent<'a>,
+    lent: PooledConnection<'a>,
 }
 
 impl Line<'_> {

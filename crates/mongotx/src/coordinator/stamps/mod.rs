@@ -10,11 +10,10 @@
 //! | [`notice`] | collections in which a client says that it writes outside transactions |
 //! | [`own_changes`] | stamps and fields that this client is changing |
 //! | [`begin_point`] | the change stamps, and the own changes, at which a transaction began |
-//! | [`attempts`] | how the last transactions of a session have ended |
+//! | [`retry_history`] | how the last transactions of a session have ended |
 //! | [`quiet`] | a reader's request that no transaction is decided for a moment |
 //! | [`moment`] | moments by two clocks, which only err to the safe side |
 
-pub(crate) mod attempts;
 pub(crate) mod begin_point;
 pub(crate) mod change_look;
 pub(crate) mod changes;
@@ -23,4 +22,5 @@ pub(crate) mod moment;
 pub(crate) mod notice;
 pub(crate) mod own_changes;
 pub(crate) mod quiet;
+pub(crate) mod retry_history;
 pub(crate) mod tag;

@@ -2,7 +2,7 @@
 //! [`local_mongod::lookalikes::content`].
 
 use bson::{Bson, Document, RawDocumentBuf, doc};
-use mongotx::{Collection, ErrorKind, Modification, Modified, ReturnDocument, Session, UpdateResult};
+use mongotx::{Collection, ErrorKind, FindAndModifyResult, Modification, ReturnDocument, Session, UpdateResult};
 use serde::{Serialize, de::DeserializeOwned};
 
 /// Types of which a collection may be.
@@ -186,7 +186,7 @@ async fn modify<T: Kind>(
     }
     if command.get_bool("upsert").is_ok_and(|upsert| upsert) {
         let action = action.upsert(true);
-        let Modified { value, .. } = match session {
+        let FindAndModifyResult { value, .. } = match session {
             Some(session) => action.session(session).in_full().await?,
             None => action.in_full().await?,
         };

@@ -1,7 +1,7 @@
 //! Bulks outside transactions that change keys: each is one transaction of its own.
 
 use bson::{Bson, doc};
-use mongotx::{ClientOptions, FirstWrites, Step, WriteModel};
+use mongotx::{ClientOptions, PartialBulkResult, Step, WriteModel};
 
 use super::{super::LONG, each, keyed, keys, place, set, upsert};
 use crate::quiet;
@@ -10,7 +10,7 @@ use crate::quiet;
 #[tokio::test]
 async fn writes_outside_are_one_transaction() {
     let (client, coll, _) = place(10).await;
-    let told = |first: &FirstWrites| -> Vec<(usize, Option<i32>)> {
+    let told = |first: &PartialBulkResult| -> Vec<(usize, Option<i32>)> {
         first.not_done.iter().map(|(place, error)| (*place, error.as_ref().and_then(mongotx::Error::code))).collect()
     };
     let sent = quiet::commands_of(&client, async {

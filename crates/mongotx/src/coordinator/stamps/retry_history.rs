@@ -13,9 +13,9 @@ const LOSSES_BEFORE_QUIET: u32 = 2;
 
 /// Record of how the last transactions of a session have ended: a session that has lost its
 /// validation several times in a row is given quiet. A program that makes a new session for each
-/// attempt hands this on, with [`crate::Session::after`].
+/// attempt hands this on, with [`crate::Session::with_retry_history`].
 #[derive(Clone, Debug, Default)]
-pub struct Attempts(Arc<Mutex<LostValidations>>);
+pub struct RetryHistory(Arc<Mutex<LostValidations>>);
 
 /// The validations that a session has lost one after the other.
 #[derive(Debug, Default)]
@@ -27,7 +27,7 @@ struct LostValidations {
     stamps: Tags,
 }
 
-impl Attempts {
+impl RetryHistory {
     fn state(&self) -> MutexGuard<'_, LostValidations> {
         // Nothing panics while it is held.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
@@ -83,7 +83,7 @@ mod tests {
 
     #[test]
     fn quiet_is_wanted_after_two_losses_in_a_row_and_given_once_for_each_further_one() {
-        let attempts = Attempts::default();
+        let attempts = RetryHistory::default();
         attempts.lost(stamps(), None);
         assert_eq!(attempts.take_wanted(), None);
         attempts.lost(stamps(), None);
@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn quiet_that_has_run_out_is_longer_the_next_time() {
-        let (attempts, lease) = (Attempts::default(), Duration::from_secs(10));
+        let (attempts, lease) = (RetryHistory::default(), Duration::from_secs(10));
         let of = |longest| {
             let mut quiet = Quiet::new(ObjectId::from_bytes([1; 12]), stamps(), Weak::new(), longest);
             quiet.note_asked();

@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{access::User, connection::Peer, options::Limits};
 
 /// All open connections, and their limits.
-pub(super) struct Guests {
+pub(super) struct ConnectionTable {
     /// Clients have to log in; a connection without a user makes room.
     logs_in: bool,
     open: Mutex<OpenConnections>,
@@ -28,13 +28,13 @@ struct OpenConnections {
     connections: usize,
     per_address: Option<usize>,
     last_number: u64,
-    guests: HashMap<u64, Arc<Guest>>,
+    by_number: HashMap<u64, Arc<OpenConnection>>,
     by_address: HashMap<IpAddr, usize>,
 }
 
 /// An open connection, as the limits see it.
 #[derive(Debug)]
-pub(super) struct Guest {
+pub(super) struct OpenConnection {
     number: u64,
     address: Option<IpAddr>,
     last_message: Mutex<Instant>,
@@ -57,17 +57,17 @@ pub(super) enum ConnectionRefused {
 
 /// A connection's place. Dropping it gives it to others.
 pub(super) struct ConnectionPlace {
-    guests: Arc<Guests>,
-    pub(super) guest: Arc<Guest>,
+    table: Arc<ConnectionTable>,
+    pub(super) connection: Arc<OpenConnection>,
 }
 
 impl Drop for ConnectionPlace {
     fn drop(&mut self) {
-        self.guests.open().remove(self.guest.number);
+        self.table.open().remove(self.connection.number);
     }
 }
 
-impl Guest {
+impl OpenConnection {
     /// Notes that a message has come.
     pub(super) fn spoke(&self) {
         *self.last_message() = Instant::now();
@@ -96,9 +96,9 @@ impl OpenConnections {
     }
 
     fn remove(&mut self, number: u64) {
-        let Some(guest) = self.guests.remove(&number) else { return };
+        let Some(connection) = self.by_number.remove(&number) else { return };
         if let Some((address, count)) =
-            guest.address.and_then(|address| Some((address, self.by_address.get_mut(&address)?)))
+            connection.address.and_then(|address| Some((address, self.by_address.get_mut(&address)?)))
         {
             *count -= 1;
             if *count == 0 {
@@ -110,20 +110,22 @@ impl OpenConnections {
     /// Ends the connection that has not logged in and was silent for the longest time. False: there
     /// is none.
     fn evict(&mut self) -> bool {
-        let strangers = self.guests.values().filter(|guest| guest.user().is_none());
-        let Some(silent) = strangers.min_by_key(|guest| *guest.last_message()).map(Arc::clone) else { return false };
+        let strangers = self.by_number.values().filter(|connection| connection.user().is_none());
+        let Some(silent) = strangers.min_by_key(|connection| *connection.last_message()).map(Arc::clone) else {
+            return false;
+        };
         silent.evicted.cancel();
         self.remove(silent.number);
         true
     }
 }
 
-impl Guests {
+impl ConnectionTable {
     /// `logs_in`: clients have to log in.
     pub(super) fn new(limits: &Limits, logs_in: bool) -> Self {
-        let guests = Self { logs_in, open: Mutex::default() };
-        guests.limit(limits);
-        guests
+        let table = Self { logs_in, open: Mutex::default() };
+        table.limit(limits);
+        table
     }
 
     /// Sets new limits. Connections that are open stay.
@@ -143,11 +145,11 @@ impl Guests {
         if let Some(limit) = open.per_address.filter(|limit| open.count(address) >= *limit) {
             return Err(ConnectionRefused::FullForAddress(limit));
         }
-        if open.guests.len() >= open.connections && !(self.logs_in && open.evict()) {
+        if open.by_number.len() >= open.connections && !(self.logs_in && open.evict()) {
             return Err(ConnectionRefused::Full(open.connections));
         }
         open.last_number += 1;
-        let guest = Arc::new(Guest {
+        let connection = Arc::new(OpenConnection {
             number: open.last_number,
             address,
             last_message: Mutex::new(Instant::now()),
@@ -155,19 +157,19 @@ impl Guests {
             evicted: CancellationToken::new(),
             revoked: CancellationToken::new(),
         });
-        open.guests.insert(guest.number, Arc::clone(&guest));
+        open.by_number.insert(connection.number, Arc::clone(&connection));
         if let Some(address) = address {
             *open.by_address.entry(address).or_default() += 1;
         }
         drop(open);
-        Ok(ConnectionPlace { guests: Arc::clone(self), guest })
+        Ok(ConnectionPlace { table: Arc::clone(self), connection })
     }
 
     /// Ends the connections of these users, by their digests.
     pub(super) fn revoke(&self, users: &[Vec<u8>]) {
-        for guest in self.open().guests.values() {
-            if guest.user().as_ref().is_some_and(|user| users.contains(user)) {
-                guest.revoked.cancel();
+        for connection in self.open().by_number.values() {
+            if connection.user().as_ref().is_some_and(|user| users.contains(user)) {
+                connection.revoked.cancel();
             }
         }
     }
@@ -183,9 +185,9 @@ impl Guests {
 mod tests {
     use super::*;
 
-    fn guests(connections: usize, per_address: Option<usize>, logs_in: bool) -> Arc<Guests> {
+    fn table(connections: usize, per_address: Option<usize>, logs_in: bool) -> Arc<ConnectionTable> {
         let limits = Limits { connections, connections_per_address: per_address, ..Limits::default() };
-        Arc::new(Guests::new(&limits, logs_in))
+        Arc::new(ConnectionTable::new(&limits, logs_in))
     }
 
     fn peer(host: u8) -> Peer {
@@ -193,48 +195,48 @@ mod tests {
     }
 
     fn log_in(place: &ConnectionPlace) {
-        *place.guest.user() = Some(vec![1]);
+        *place.connection.user() = Some(vec![1]);
     }
 
-    fn refused(guests: &Arc<Guests>, peer: &Peer) -> Option<ConnectionRefused> {
-        guests.admit(peer).err()
+    fn refused(table: &Arc<ConnectionTable>, peer: &Peer) -> Option<ConnectionRefused> {
+        table.admit(peer).err()
     }
 
     #[test]
     fn one_more_than_the_limit_is_refused_until_one_has_ended() {
-        let guests = guests(2, None, false);
-        let one = guests.admit(&peer(1)).ok().unwrap();
-        let _two = guests.admit(&Peer::Unix).ok().unwrap();
-        assert_eq!(refused(&guests, &peer(1)), Some(ConnectionRefused::Full(2)));
+        let table = table(2, None, false);
+        let one = table.admit(&peer(1)).ok().unwrap();
+        let _two = table.admit(&Peer::Unix).ok().unwrap();
+        assert_eq!(refused(&table, &peer(1)), Some(ConnectionRefused::Full(2)));
         drop(one);
-        assert_eq!(refused(&guests, &peer(1)), None);
-        assert!(guests.open().by_address.is_empty());
+        assert_eq!(refused(&table, &peer(1)), None);
+        assert!(table.open().by_address.is_empty());
     }
 
     #[test]
     fn an_address_has_its_own_limit() {
-        let guests = guests(9, Some(1), false);
-        let _one = guests.admit(&peer(1)).ok().unwrap();
-        assert_eq!(refused(&guests, &peer(1)), Some(ConnectionRefused::FullForAddress(1)));
-        assert_eq!(refused(&guests, &peer(2)), None);
-        assert_eq!(refused(&guests, &Peer::Unix), None);
+        let table = table(9, Some(1), false);
+        let _one = table.admit(&peer(1)).ok().unwrap();
+        assert_eq!(refused(&table, &peer(1)), Some(ConnectionRefused::FullForAddress(1)));
+        assert_eq!(refused(&table, &peer(2)), None);
+        assert_eq!(refused(&table, &Peer::Unix), None);
     }
 
     #[test]
     fn who_has_not_logged_in_and_says_least_makes_room() {
-        let guests = guests(3, None, true);
-        let places = [1, 2, 3].map(|host| guests.admit(&peer(host)).ok().unwrap());
+        let table = table(3, None, true);
+        let places = [1, 2, 3].map(|host| table.admit(&peer(host)).ok().unwrap());
         log_in(&places[0]);
-        let start = *places[1].guest.last_message();
+        let start = *places[1].connection.last_message();
         // The clock may not have gone on between the two.
-        *places[1].guest.last_message() = start + std::time::Duration::from_secs(1);
-        let new = guests.admit(&peer(4)).ok().unwrap();
-        let evicted = places.each_ref().map(|place| place.guest.evicted.is_cancelled());
+        *places[1].connection.last_message() = start + std::time::Duration::from_secs(1);
+        let new = table.admit(&peer(4)).ok().unwrap();
+        let evicted = places.each_ref().map(|place| place.connection.evicted.is_cancelled());
         assert_eq!(evicted, [false, false, true]);
         log_in(&new);
         log_in(&places[1]);
-        assert_eq!(refused(&guests, &peer(5)), Some(ConnectionRefused::Full(3)));
+        assert_eq!(refused(&table, &peer(5)), Some(ConnectionRefused::Full(3)));
         drop(places);
-        assert_eq!(guests.open().guests.len(), 1);
+        assert_eq!(table.open().by_number.len(), 1);
     }
 }

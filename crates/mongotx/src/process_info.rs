@@ -5,7 +5,7 @@ use bson::Document;
 /// The longest text that is stored, in characters.
 const LONGEST: usize = 256;
 
-/// A client's description of itself, for people: [`crate::ClientInfo::about`] has it.
+/// A client's description of itself, for people: [`crate::ClientInfo::process_info`] has it.
 ///
 /// ```
 /// # use bson::doc;
@@ -19,7 +19,7 @@ const LONGEST: usize = 256;
 /// let client = Client::connect_with(uri, options).await?;
 /// # let orders: mongotx::Collection = client.database("shop").collection("orders");
 /// # client.session().with_transaction(async |session| orders.insert_one(&doc! {"_id": 1}).session(session).await).await?;
-/// let about = client.clients().await?[0].about.clone().expect("it describes itself");
+/// let about = client.clients().await?[0].process_info.clone().expect("it describes itself");
 /// assert_eq!(about.application.as_deref(), Some("shop"));
 /// assert_eq!(about.process, Some(std::process::id()));
 /// println!("{about}"); // shop on host7 (process 4711)
@@ -27,7 +27,7 @@ const LONGEST: usize = 256;
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct About {
+pub struct ProcessInfo {
     /// Name of the application: [`crate::ClientOptions::application`], or `appName` of the
     /// connection string.
     pub application: Option<String>,
@@ -37,7 +37,7 @@ pub struct About {
     pub process: Option<u32>,
 }
 
-impl About {
+impl ProcessInfo {
     /// Description of the current process.
     pub(crate) fn this(application: Option<String>) -> Self {
         let host = ["/proc/sys/kernel/hostname", "/etc/hostname"].iter().find_map(|file| {
@@ -68,7 +68,7 @@ impl About {
 }
 
 /// Prints the description, as in `shop on host7 (process 4711)`.
-impl std::fmt::Display for About {
+impl std::fmt::Display for ProcessInfo {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(self.application.as_deref().unwrap_or("an application"))?;
         if let Some(host) = &self.host {
@@ -93,10 +93,10 @@ mod tests {
 
     #[test]
     fn what_is_stored_is_read_again_and_what_is_malformed_is_not_there() {
-        let about = About { host: Some("h".to_owned()), ..About::this(Some("shop".to_owned())) };
-        assert_eq!(About::of(&doc! {"about": about.to_document()}), Some(about.clone()));
+        let about = ProcessInfo { host: Some("h".to_owned()), ..ProcessInfo::this(Some("shop".to_owned())) };
+        assert_eq!(ProcessInfo::of(&doc! {"about": about.to_document()}), Some(about.clone()));
         assert!(about.to_string().starts_with("shop on h (process "), "{about}");
-        assert_eq!(About::of(&doc! {}), None);
-        assert_eq!(About::of(&doc! {"about": {"application": 5, "process": "x"}}), Some(About::default()));
+        assert_eq!(ProcessInfo::of(&doc! {}), None);
+        assert_eq!(ProcessInfo::of(&doc! {"about": {"application": 5, "process": "x"}}), Some(ProcessInfo::default()));
     }
 }
