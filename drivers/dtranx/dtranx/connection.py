@@ -23,7 +23,6 @@ from .messages import (
     CommitAgain,
     CommitReply,
     Committed,
-    Fate,
     Found,
     FoundAt,
     Hello,
@@ -36,6 +35,7 @@ from .messages import (
     RefusedReply,
     Request,
     RequestName,
+    RequestOutcome,
     Response,
     Values,
     Welcome,
@@ -147,10 +147,10 @@ class Link:
             try:
                 if self._stream is None:
                     self.connect(deadline)
-                is_question = isinstance(ask, Fate)
+                is_question = isinstance(ask, RequestOutcome)
                 if is_commit and not is_question and sent_as not in (None, self._name):
                     # The server would carry it out once more: it is asked what became of it.
-                    ask, is_question = Fate(RequestName(sent_as, request_id), above), True
+                    ask, is_question = RequestOutcome(RequestName(sent_as, request_id), above), True
                 payload = encode(Request(request_id, sent_as is not None and not is_question, ask))
                 is_followed = sent_as is not None and may_refuse_first
                 sent_as = self._name

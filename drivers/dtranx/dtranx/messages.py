@@ -594,7 +594,7 @@ class RequestName:
 
 
 @dataclass(frozen=True)
-class Fate:
+class RequestOutcome:
     """Asks what became of a request that an earlier life of the server got."""
 
     request: RequestName
@@ -607,7 +607,7 @@ class Request:
 
     id: Number
     repeated: bool
-    ask: Annotated[object, choice(Get, Scan, Commit, Status, Snapshot, GetAt, ScanAt, CommitAgain, Fate)]
+    ask: Annotated[object, choice(Get, Scan, Commit, Status, Snapshot, GetAt, ScanAt, CommitAgain, RequestOutcome)]
 
 
 # Responses.

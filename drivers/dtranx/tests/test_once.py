@@ -19,7 +19,6 @@ from dtranx.messages import (
     Cluster,
     Committed,
     CommitReply,
-    Fate,
     Get,
     Hash,
     Hello,
@@ -31,6 +30,7 @@ from dtranx.messages import (
     RefusedReply,
     Request,
     RequestName,
+    RequestOutcome,
     Response,
     Restarted,
     Values,
@@ -122,7 +122,7 @@ class Once(unittest.TestCase):
         self.assertEqual(self.put(client), VERSION)
         (_, [_, first]), (name, [question, second]) = self.heard[1:]
         self.assertEqual((name, question.id, question.repeated), (FIRST, first.id, False))
-        self.assertEqual(question.ask, Fate(RequestName(FIRST, first.id), VERSION.number))
+        self.assertEqual(question.ask, RequestOutcome(RequestName(FIRST, first.id), VERSION.number))
         self.assertEqual((type(second.ask), second.repeated), (type(first.ask), False))
         self.assertGreater(second.id, first.id)
 
@@ -132,13 +132,13 @@ class Once(unittest.TestCase):
         with mock.patch("dtranx.connection.LAST_WAIT_S", 0.05):
             self.assertEqual(self.put(self.client()), VERSION)
         (_, [first]), (_, [question]), (_, again) = self.heard[1:]
-        self.assertEqual({question.ask, *(request.ask for request in again)}, {Fate(RequestName(FIRST, first.id), 0)})
+        self.assertEqual({question.ask, *(request.ask for request in again)}, {RequestOutcome(RequestName(FIRST, first.id), 0)})
 
     def test_a_commit_that_the_server_never_got_is_refused_and_made_again(self):
         self.serve((FIRST, []), (FIRST, [None]), (OTHER, [RESTARTED, COMMITTED]))
         self.client().put(b"k", b"v")
         (_, [first]), (_, [question, second]) = self.heard[1:]
-        self.assertIsInstance(question.ask, Fate)
+        self.assertIsInstance(question.ask, RequestOutcome)
         self.assertEqual(second.ask.transaction, first.ask.transaction)
 
     def test_a_commit_of_which_the_server_cannot_know_is_unknown(self):

@@ -93,14 +93,14 @@ pub enum Input {
     },
     /// A client asks what became of a request to commit that an earlier life of the server got. The
     /// question may be repeated at any time.
-    Fate {
+    RequestOutcome {
         /// Name of the client that the answer goes to.
         client: ClientId,
         /// Number of the question, the same when it is repeated.
         message: MessageId,
         /// Name of the request that is asked about.
         request: RequestId,
-        /// As for [`Node::fate`](super::Node::fate).
+        /// As for [`Node::request_outcome`](super::Node::request_outcome).
         above: u64,
     },
     /// A message from another server.

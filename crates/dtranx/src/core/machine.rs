@@ -75,7 +75,7 @@ pub(crate) enum TranxEvent {
         client: ClientId,
         message: MessageId,
     },
-    Fate {
+    RequestOutcome {
         client: ClientId,
         message: MessageId,
         request: RequestId,

@@ -74,12 +74,12 @@ pub use map::Map;
 pub use message::{Message, Outcome, Settlement, SnapshotMessage, Vote};
 pub use node::{Node, NodeStatus};
 pub use partition::Partition;
-pub use past_requests::Fate;
+pub use past_requests::RequestOutcome;
 pub use range::KeyRange;
 pub use record::{GcRecord, Record, SegmentSummary};
 pub use recovery::Recovery;
 pub use refusal::{Advice, Moved, Refusal};
-pub use resolve::{Decision, Doubt, Known, Undecided};
+pub use resolve::{Decision, Known, TransactionInDoubt, Undecided};
 pub use standing::{Again, Standing};
 pub use transaction::{Moving, Read, ScanRead, Transaction, Write};
 

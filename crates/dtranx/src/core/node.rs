@@ -12,7 +12,7 @@ use super::{
     id::{Incarnation, RequestId},
     lock::LockService,
     machine::{Event, GcEvent, Outbox, TranxEvent, Turn},
-    past_requests::Fate,
+    past_requests::RequestOutcome,
     recovery_service::RecoveryService,
     tranx_service::TranxService,
 };
@@ -94,8 +94,8 @@ impl Node {
             Input::Snapshot { client, message } => {
                 self.tranx(now_ms, TranxEvent::Snapshot { client, message }, commands);
             }
-            Input::Fate { client, message, request, above } => {
-                self.tranx(now_ms, TranxEvent::Fate { client, message, request, above }, commands);
+            Input::RequestOutcome { client, message, request, above } => {
+                self.tranx(now_ms, TranxEvent::RequestOutcome { client, message, request, above }, commands);
             }
             Input::ServerGone { server } => self.tranx(now_ms, TranxEvent::ServerGone { server }, commands),
             Input::Receive { from, message } => {
@@ -154,8 +154,8 @@ impl Node {
     /// server's transactions that the client had heard of before it sent the request for the first
     /// time, in an answer or as a version; 0 if it had heard of none. The later that is, the less
     /// has to be known to deny the request.
-    pub fn fate(&self, request: RequestId, above: u64) -> Fate {
-        self.tranx.coordinator.fate(&self.config, request, above)
+    pub fn request_outcome(&self, request: RequestId, above: u64) -> RequestOutcome {
+        self.tranx.coordinator.request_outcome(&self.config, request, above)
     }
 
     /// The configuration that the node was made with.

@@ -20,7 +20,7 @@ use super::{
 
 /// What became of a request of an earlier life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Fate {
+pub enum RequestOutcome {
     /// The request is committed, durably, as this transaction.
     Committed(TranxId),
     /// The request is not committed, and never will be.
@@ -30,7 +30,7 @@ pub enum Fate {
     Indeterminate,
 }
 
-impl Fate {
+impl RequestOutcome {
     /// What `server` tells a client that asks. It follows from committed entries of the log alone,
     /// so that it is true whenever it arrives, and needs no round of a group (decision 0075).
     pub(crate) const fn answer(self, server: ServerId) -> CommitAnswer {
@@ -77,16 +77,22 @@ impl PastRequests {
     ///
     /// `above` is what the client says. No life before this one has given a number as large as the
     /// one that names this one: who has heard of one speaks of another store.
-    pub(crate) fn fate(&self, config: &NodeConfig, life: Incarnation, request: RequestId, above: u64) -> Fate {
+    pub(crate) fn request_outcome(
+        &self,
+        config: &NodeConfig,
+        life: Incarnation,
+        request: RequestId,
+        above: u64,
+    ) -> RequestOutcome {
         if let Some(number) = self.numbers.get(&request) {
-            return Fate::Committed(TranxId { server: config.me, number: *number });
+            return RequestOutcome::Committed(TranxId { server: config.me, number: *number });
         }
         let asked = request.client.incarnation;
         let is_earlier = asked < life || config.has(Flaw::NotFoundOfLaterLives) && asked != life;
         let heard = if above < life.0 { above } else { 0 };
         let above = heard.max(asked.0.saturating_sub(1));
         let reaches_back = above >= self.forgotten || config.has(Flaw::NotFoundOfForgotten);
-        if is_earlier && reaches_back { Fate::NotCommitted } else { Fate::Indeterminate }
+        if is_earlier && reaches_back { RequestOutcome::NotCommitted } else { RequestOutcome::Indeterminate }
     }
 }
 
@@ -108,8 +114,8 @@ mod tests {
         RequestId { client, message: MessageId(message) }
     }
 
-    fn committed(number: u64) -> Fate {
-        Fate::Committed(TranxId { server: ME, number })
+    fn committed(number: u64) -> RequestOutcome {
+        RequestOutcome::Committed(TranxId { server: ME, number })
     }
 
     /// Requests 1 and 2 of life 10, committed with the numbers 10 and 12.
@@ -123,34 +129,34 @@ mod tests {
     #[test]
     fn request_that_is_found_is_committed_whoever_asks_and_whatever_was_forgotten() {
         for life in [10, 20] {
-            assert_eq!(past(11).fate(&config(), Incarnation(life), request(10, 2), 0), committed(12));
+            assert_eq!(past(11).request_outcome(&config(), Incarnation(life), request(10, 2), 0), committed(12));
         }
     }
 
     #[test]
     fn request_that_is_not_found_is_denied_by_a_later_life_only() {
         let past = past(9);
-        let fate = |life, asked| past.fate(&config(), Incarnation(life), request(asked, 3), 0);
-        assert_eq!(fate(20, 10), Fate::NotCommitted);
-        assert_eq!(fate(20, 20), Fate::Indeterminate, "it may be under way");
-        assert_eq!(fate(20, 30), Fate::Indeterminate, "a later life may have committed it");
+        let outcome = |life, asked| past.request_outcome(&config(), Incarnation(life), request(asked, 3), 0);
+        assert_eq!(outcome(20, 10), RequestOutcome::NotCommitted);
+        assert_eq!(outcome(20, 20), RequestOutcome::Indeterminate, "it may be under way");
+        assert_eq!(outcome(20, 30), RequestOutcome::Indeterminate, "a later life may have committed it");
     }
 
     #[test]
     fn request_that_is_not_found_is_denied_only_as_far_back_as_commits_are_known() {
         let past = past(11);
-        let fate = |above| past.fate(&config(), Incarnation(20), request(10, 3), above);
-        assert_eq!(fate(0), Fate::Indeterminate, "it may have got number 10 or 11");
-        assert_eq!(fate(10), Fate::Indeterminate, "it may have got number 11");
-        assert_eq!(fate(11), Fate::NotCommitted);
+        let outcome = |above| past.request_outcome(&config(), Incarnation(20), request(10, 3), above);
+        assert_eq!(outcome(0), RequestOutcome::Indeterminate, "it may have got number 10 or 11");
+        assert_eq!(outcome(10), RequestOutcome::Indeterminate, "it may have got number 11");
+        assert_eq!(outcome(11), RequestOutcome::NotCommitted);
     }
 
     #[test]
     fn number_that_no_earlier_life_has_given_says_nothing() {
-        let fate = |above| past(11).fate(&config(), Incarnation(20), request(10, 3), above);
+        let outcome = |above| past(11).request_outcome(&config(), Incarnation(20), request(10, 3), above);
         assert_eq!(
-            [fate(19), fate(20), fate(u64::MAX)],
-            [Fate::NotCommitted, Fate::Indeterminate, Fate::Indeterminate]
+            [outcome(19), outcome(20), outcome(u64::MAX)],
+            [RequestOutcome::NotCommitted, RequestOutcome::Indeterminate, RequestOutcome::Indeterminate]
         );
     }
 
@@ -159,9 +165,9 @@ mod tests {
         let mut past = past(0);
         past.committed(&config(), 13, request(10, 3));
         past.committed(&config(), 14, request(10, 4));
-        let fate = |message, above| past.fate(&config(), Incarnation(20), request(10, message), above);
-        assert_eq!(fate(1, 0), Fate::Indeterminate, "it had number 10");
-        assert_eq!([fate(2, 0), fate(3, 0), fate(4, 0)], [12, 13, 14].map(committed));
-        assert_eq!([fate(5, 9), fate(5, 10)], [Fate::Indeterminate, Fate::NotCommitted]);
+        let outcome = |message, above| past.request_outcome(&config(), Incarnation(20), request(10, message), above);
+        assert_eq!(outcome(1, 0), RequestOutcome::Indeterminate, "it had number 10");
+        assert_eq!([outcome(2, 0), outcome(3, 0), outcome(4, 0)], [12, 13, 14].map(committed));
+        assert_eq!([outcome(5, 9), outcome(5, 10)], [RequestOutcome::Indeterminate, RequestOutcome::NotCommitted]);
     }
 }

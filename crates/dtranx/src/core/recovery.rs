@@ -42,7 +42,7 @@ use crate::core::{
     range::KeyRange,
     record::{GcRecord, Record, SegmentSummary},
     recovery_service::RecoveryService,
-    resolve::{Doubt, Known},
+    resolve::{Known, TransactionInDoubt},
     transaction::Write,
     tranx_service::TranxService,
     wanted::{Locks, exclusive},
@@ -193,14 +193,14 @@ impl Recovery {
     }
 
     /// Transactions that would be in doubt after step 3.
-    pub fn doubts(&self) -> Vec<Doubt> {
+    pub fn doubts(&self) -> Vec<TransactionInDoubt> {
         self.ready.keys().filter_map(|tranx| self.doubt(*tranx)).collect()
     }
 
     /// A transaction that would be in doubt after step 3.
-    pub fn doubt(&self, tranx: TranxId) -> Option<Doubt> {
+    pub fn doubt(&self, tranx: TranxId) -> Option<TransactionInDoubt> {
         let ready = self.ready.get(&tranx).filter(|_| self.is_in_doubt(tranx))?;
-        Some(Doubt {
+        Some(TransactionInDoubt {
             tranx,
             participants: ready.participants.clone(),
             shared: ready.shared.clone(),

@@ -18,13 +18,13 @@ use crate::core::{
 /// The recovery service of one server.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct RecoveryService {
-    doubts: BTreeMap<TranxId, Doubt>,
+    inquiries: BTreeMap<TranxId, Inquiry>,
     /// Times at which inquiries are due, each with its transaction.
     timers: BTreeSet<(u64, TranxId)>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Doubt {
+struct Inquiry {
     participants: Vec<ServerId>,
     ask_at_ms: u64,
     /// Time between the last inquiry and the next.
@@ -37,15 +37,15 @@ impl RecoveryService {
     pub(crate) fn on(&mut self, turn: &mut Turn<'_>, event: RecoveryEvent) {
         match event {
             RecoveryEvent::InDoubt { tranx, participants } => {
-                self.doubts.insert(tranx, Doubt::new(participants));
+                self.inquiries.insert(tranx, Inquiry::new(participants));
                 self.ask(turn, tranx);
             }
             RecoveryEvent::Settled { tranx } => {
-                if let Some(doubt) = self.doubts.remove(&tranx) {
-                    self.timers.remove(&(doubt.ask_at_ms, tranx));
+                if let Some(inquiry) = self.inquiries.remove(&tranx) {
+                    self.timers.remove(&(inquiry.ask_at_ms, tranx));
                 }
             }
-            RecoveryEvent::InquiryAnswer { tranx, outcome: Some(outcome) } if self.doubts.contains_key(&tranx) => {
+            RecoveryEvent::InquiryAnswer { tranx, outcome: Some(outcome) } if self.inquiries.contains_key(&tranx) => {
                 turn.tell(Event::Tranx(TranxEvent::Resolved { tranx, outcome }));
             }
             RecoveryEvent::InquiryAnswer { .. } => {}
@@ -68,33 +68,33 @@ impl RecoveryService {
 
     /// Number of transactions that it inquires about.
     pub(crate) fn len(&self) -> usize {
-        self.doubts.len()
+        self.inquiries.len()
     }
 
     /// Takes over a transaction that is in doubt by the log; the first inquiry goes out at once.
     pub(crate) fn restore(&mut self, tranx: TranxId, participants: Vec<ServerId>) {
-        self.doubts.insert(tranx, Doubt::new(participants));
+        self.inquiries.insert(tranx, Inquiry::new(participants));
         self.timers.insert((0, tranx));
     }
 
     fn ask(&mut self, turn: &mut Turn<'_>, tranx: TranxId) {
-        let Some(doubt) = self.doubts.get_mut(&tranx) else { return };
+        let Some(inquiry) = self.inquiries.get_mut(&tranx) else { return };
         turn.send(tranx.server, Message::Inquire { tranx });
-        if doubt.is_repeated {
+        if inquiry.is_repeated {
             let me = turn.config.me;
-            for peer in doubt.participants.iter().filter(|peer| **peer != me && **peer != tranx.server) {
+            for peer in inquiry.participants.iter().filter(|peer| **peer != me && **peer != tranx.server) {
                 turn.send(*peer, Message::Inquire { tranx });
             }
         }
         let longest_ms = turn.config.inquiry_ms.saturating_mul(MAX_INQUIRY_FACTOR);
-        doubt.wait_ms = doubt.wait_ms.saturating_mul(2).clamp(turn.config.inquiry_ms, longest_ms);
-        doubt.ask_at_ms = turn.now_ms.saturating_add(doubt.wait_ms);
-        doubt.is_repeated = true;
-        self.timers.insert((doubt.ask_at_ms, tranx));
+        inquiry.wait_ms = inquiry.wait_ms.saturating_mul(2).clamp(turn.config.inquiry_ms, longest_ms);
+        inquiry.ask_at_ms = turn.now_ms.saturating_add(inquiry.wait_ms);
+        inquiry.is_repeated = true;
+        self.timers.insert((inquiry.ask_at_ms, tranx));
     }
 }
 
-impl Doubt {
+impl Inquiry {
     fn new(participants: Vec<ServerId>) -> Self {
         Self { participants, ask_at_ms: 0, wait_ms: 0, is_repeated: false }
     }

@@ -35,7 +35,7 @@ use super::{
 
 /// A transaction that a participant has voted for, and of which its log has no outcome.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Doubt {
+pub struct TransactionInDoubt {
     /// Id of the transaction, with its coordinator.
     pub tranx: TranxId,
     /// All participants, in order; the coordinator need not be one.
@@ -121,7 +121,7 @@ pub enum Undecided {
     },
 }
 
-impl Doubt {
+impl TransactionInDoubt {
     /// Servers that may know the outcome, in order: the coordinator and the other participants.
     pub fn witnesses(&self, me: ServerId) -> BTreeSet<ServerId> {
         let participants = self.participants.iter().copied().filter(|server| *server != me);

@@ -38,7 +38,7 @@ impl TranxService {
                 coordinator.commit(ctx, RequestId { client, message }, is_repeated, transaction, again);
             }
             TranxEvent::Snapshot { client, message } => coordinator.snapshot(ctx, client, message),
-            TranxEvent::Fate { client, message, request, above } => {
+            TranxEvent::RequestOutcome { client, message, request, above } => {
                 coordinator.tell_fate(ctx, RequestId { client, message }, request, above);
             }
             TranxEvent::ServerGone { server } => ctx.event(Event::Lock(LockEvent::Gone { server })),

@@ -14,7 +14,9 @@ use super::identity::Identity;
 use super::inspect::{existing, inspect, must_keep};
 use super::{ConfigError, LogMedium, ServerConfig, ServerError};
 use crate::core::resolve::records;
-use crate::core::{Decision, Doubt, Epoch, Known, Outcome, Recovery, ServerId, StoreId, TranxId, Undecided};
+use crate::core::{
+    Decision, Epoch, Known, Outcome, Recovery, ServerId, StoreId, TransactionInDoubt, TranxId, Undecided,
+};
 use crate::log::{LogReader, Medium, SegmentNumber, TranxLog};
 use crate::storage::{Lsm, Storage};
 
@@ -39,7 +41,7 @@ pub enum ResolveError {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InDoubt {
     /// The transaction, with its keys and writes on this server.
-    pub doubt: Doubt,
+    pub doubt: TransactionInDoubt,
     /// State of the transaction at the servers that may know its outcome, and here if it is more
     /// than a doubt.
     pub known: BTreeMap<ServerId, Known>,
@@ -71,7 +73,7 @@ pub struct Resolver {
     outcomes: BTreeMap<TranxId, Outcome>,
     /// The last epoch that the server's log has reserved.
     reserved: Epoch,
-    in_doubt: BTreeMap<TranxId, Doubt>,
+    in_doubt: BTreeMap<TranxId, TransactionInDoubt>,
     /// State of each transaction in doubt by the logs and items of servers, this one's among them.
     known: BTreeMap<TranxId, BTreeMap<ServerId, Known>>,
     /// The last epoch that any of the logs has reserved.
@@ -165,7 +167,7 @@ impl Resolver {
 
     /// Transactions that the server is in doubt about, with what may be decided about each.
     pub fn in_doubt(&self) -> Vec<InDoubt> {
-        let of = |doubt: &Doubt| {
+        let of = |doubt: &TransactionInDoubt| {
             let me = self.mine.config.server;
             let witnesses = doubt.witnesses(me);
             let mut known = self.known.get(&doubt.tranx).cloned().unwrap_or_default();
@@ -249,7 +251,7 @@ impl Resolver {
         Ok(log.persist()?)
     }
 
-    fn decide(&self, doubt: &Doubt, decision: Decision) -> Result<Outcome, Undecided> {
+    fn decide(&self, doubt: &TransactionInDoubt, decision: Decision) -> Result<Outcome, Undecided> {
         let none = BTreeMap::new();
         let known = self.known.get(&doubt.tranx).unwrap_or(&none);
         doubt.decide(self.mine.config.server, decision, known, &self.lost, self.last_epoch)

@@ -342,7 +342,7 @@ impl<'a> World<'a> {
             // The name of the request serves as that of the question, too.
             Event::Question { to, request, above } => {
                 let RequestId { client, message } = request;
-                self.input(to, Input::Fate { client, message, request, above });
+                self.input(to, Input::RequestOutcome { client, message, request, above });
             }
             Event::SnapshotRequest { to, client, message } => self.input(to, Input::Snapshot { client, message }),
         }

@@ -209,7 +209,7 @@ fn belong(about: &Keyspace, folder: &str, expected: StoreId) -> Result<()> {
 
 /// Reason why items do not count as a server's.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Doubt {
+pub(crate) enum OwnerMismatch {
     /// The items are another store's, server's or format's.
     Others(String),
     /// The items do not say any more to which store and server they belong.
@@ -222,21 +222,23 @@ pub(crate) fn belongs(
     about: &BTreeMap<Vec<u8>, Vec<u8>>,
     server: ServerId,
     store: Option<StoreId>,
-) -> Result<(), Doubt> {
+) -> Result<(), OwnerMismatch> {
     let numbers = [(FORMAT_FIELD, FORMAT_VERSION), (SERVER_FIELD, server.0)];
     for (field, expected) in numbers {
         match about.get(field.as_bytes()).map(|found| found.first_chunk().map(|found| u16::from_le_bytes(*found))) {
             Some(Some(found)) if found == expected => {}
-            Some(Some(found)) => return Err(Doubt::Others(format!("the items have {field} {found}, not {expected}"))),
-            _ => return Err(Doubt::Lost(format!("the {field} of the items is lost"))),
+            Some(Some(found)) => {
+                return Err(OwnerMismatch::Others(format!("the items have {field} {found}, not {expected}")));
+            }
+            _ => return Err(OwnerMismatch::Lost(format!("the {field} of the items is lost"))),
         }
     }
     match (about.get(STORE.as_bytes()).map(|found| found.first_chunk().map(|id| StoreId(*id))), store) {
         (Some(Some(found)), Some(expected)) if found != expected => {
-            Err(Doubt::Others(format!("the items belong to the store {found}, not to the store {expected}")))
+            Err(OwnerMismatch::Others(format!("the items belong to the store {found}, not to the store {expected}")))
         }
         (Some(Some(_)), _) => Ok(()),
-        _ => Err(Doubt::Lost("the store of the items is lost".to_owned())),
+        _ => Err(OwnerMismatch::Lost("the store of the items is lost".to_owned())),
     }
 }
 

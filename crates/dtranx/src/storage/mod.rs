@@ -20,8 +20,8 @@ use thiserror::Error;
 use crate::core::{CheckAnswer, Current, Item, Key, KeyRange, Read, ScanRead, StoreId, TranxId, Write};
 
 pub use history::{FoundAt, History, HistoryLimits, TooOld};
-pub(crate) use lsm::{Doubt, belongs, stored_item, stored_key};
 pub use lsm::{Lsm, LsmOptions};
+pub(crate) use lsm::{OwnerMismatch, belongs, stored_item, stored_key};
 pub use memory::InMemory;
 
 /// The most bytes of values that a refused check sends along for the client's cache.

@@ -166,7 +166,7 @@ pub enum Ask {
     },
     /// Asks what became of a request to commit that an earlier life of the server got:
     /// [`Reply::Commit`].
-    Fate {
+    RequestOutcome {
         /// Name of the request: the client's name then, and the request's number.
         request: RequestId,
         /// Largest number of this server's transactions that the client had heard of before it sent
@@ -195,7 +195,7 @@ pub(crate) enum AskKind {
     GetAt,
     ScanAt,
     CommitAgain,
-    Fate,
+    RequestOutcome,
 }
 
 impl AskKind {
@@ -222,8 +222,8 @@ impl Ask {
     }
 
     /// Returns true if the request asks what became of another one.
-    pub(crate) const fn is_fate(&self) -> bool {
-        matches!(self, Self::Fate { .. })
+    pub(crate) const fn is_request_outcome(&self) -> bool {
+        matches!(self, Self::RequestOutcome { .. })
     }
 }
 
@@ -258,7 +258,7 @@ pub enum Reply {
         /// in `items`.
         complete: bool,
     },
-    /// Answer to [`Ask::Commit`], [`Ask::CommitAgain`] and [`Ask::Fate`].
+    /// Answer to [`Ask::Commit`], [`Ask::CommitAgain`] and [`Ask::RequestOutcome`].
     Commit(CommitAnswer),
     /// State and counters for [`Ask::Status`].
     Status(Box<ServerStatus>),
@@ -385,7 +385,7 @@ mod tests {
             (Ask::GetAt { epoch: Epoch(1), keys: vec![] }, AskKind::GetAt),
             (Ask::ScanAt { epoch: Epoch(1), range: KeyRange::all(), items: 5 }, AskKind::ScanAt),
             (Ask::CommitAgain { transaction: Transaction::default(), again: Again::default() }, AskKind::CommitAgain),
-            (Ask::Fate { request, above: 5 }, AskKind::Fate),
+            (Ask::RequestOutcome { request, above: 5 }, AskKind::RequestOutcome),
         ];
         for (ask, kind) in asks {
             for (id, is_repeated) in [(1, false), (u64::MAX, true)] {

@@ -104,7 +104,10 @@ fn requests() -> Vec<(&'static str, Vec<u8>)> {
         ("request to move a range", request(306, Ask::Commit(a_move()))),
         ("request to commit again", request(301, Ask::CommitAgain { transaction: transaction(), again })),
         ("request for a snapshot, repeated", request(302, Ask::Snapshot)),
-        ("request that asks what became of another", request(304, Ask::Fate { request: asked_about(), above: 77 })),
+        (
+            "request that asks what became of another",
+            request(304, Ask::RequestOutcome { request: asked_about(), above: 77 }),
+        ),
         ("request to scan a snapshot", request(303, Ask::ScanAt { epoch: Epoch(9), range: until_m, items: 100 })),
     ]
 }
@@ -251,7 +254,7 @@ fn asks() -> Vec<Ask> {
         Ask::GetAt { epoch, keys },
         Ask::ScanAt { epoch, range, items: 1 },
         Ask::CommitAgain { transaction, again: Again::default() },
-        Ask::Fate { request: asked_about(), above: 1 },
+        Ask::RequestOutcome { request: asked_about(), above: 1 },
     ]
 }
 

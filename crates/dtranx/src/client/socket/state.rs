@@ -96,7 +96,9 @@ impl Waiting {
     pub(super) fn over(self, id: u64, why: &str) -> Over {
         let answer = match (&self.ask, self.name) {
             // The name is that of the commit, and not the one under which the question was sent.
-            (Ask::Fate { request, above }, _) => Answer::Silence(Ticket { client: request.client, id, above: *above }),
+            (Ask::RequestOutcome { request, above }, _) => {
+                Answer::Silence(Ticket { client: request.client, id, above: *above })
+            }
             (_, Some(client)) => Answer::Silence(Ticket { client, id, above: self.above }),
             (_, None) => Answer::NotCarriedOut(format!("it could not be reached: {why}")),
         };
@@ -108,19 +110,19 @@ impl Waiting {
     pub(super) fn ask_after(&mut self, id: u64, name: ClientId) {
         let Some(client) = self.name.filter(|before| *before != name && self.ask.is_commit()) else { return };
         let request = RequestId { client, message: MessageId(id) };
-        self.ask = Ask::Fate { request, above: self.above };
+        self.ask = Ask::RequestOutcome { request, above: self.above };
         (self.name, self.sent, self.first) = (None, None, FirstCopy::Gone);
     }
 
     /// Returns true if it waits for what became of a commit that may have been carried out.
     fn is_of_sent_commit(&self) -> bool {
-        self.ask.is_fate() || self.ask.is_commit() && self.name.is_some()
+        self.ask.is_request_outcome() || self.ask.is_commit() && self.name.is_some()
     }
 
     /// Is the question what became of a commit refused for want of room? That says nothing about
     /// the commit: the question is sent again soon.
     fn is_put_off(&mut self, reply: &Reply) -> bool {
-        let is_put_off = self.ask.is_fate() && matches!(reply, Reply::Refused(_));
+        let is_put_off = self.ask.is_request_outcome() && matches!(reply, Reply::Refused(_));
         if is_put_off {
             self.sent = None;
         }
@@ -375,8 +377,8 @@ pub(super) mod tests {
 
     const OTHER: ClientId = ClientId { incarnation: Incarnation(2), ..NAME };
 
-    fn fate(id: u64, above: u64) -> Ask {
-        Ask::Fate { request: RequestId { client: NAME, message: MessageId(id) }, above }
+    fn ask_outcome(id: u64, above: u64) -> Ask {
+        Ask::RequestOutcome { request: RequestId { client: NAME, message: MessageId(id) }, above }
     }
 
     #[test]
@@ -396,12 +398,12 @@ pub(super) mod tests {
         assert!(state.send_all(|_| true).is_empty());
         let sent = requests(&state.out);
         assert_eq!(ids(&state.out), [1, 2, 3, 4]);
-        assert_eq!([&sent[0].ask, &sent[1].ask], [&fate(1, 7), &fate(2, 3)]);
+        assert_eq!([&sent[0].ask, &sent[1].ask], [&ask_outcome(1, 7), &ask_outcome(2, 3)]);
         assert!(sent[2].ask.is_commit() && sent[3].ask == Ask::Snapshot);
         // The question is the same under a third name.
         state.renamed(ClientId { incarnation: Incarnation(3), ..NAME });
         assert!(state.send(1).is_none());
-        assert_eq!(requests(&state.out)[0].ask, fate(1, 7));
+        assert_eq!(requests(&state.out)[0].ask, ask_outcome(1, 7));
     }
 
     /// A link whose commit, of number 1, is asked after.

@@ -36,7 +36,7 @@ use super::{
     item::Current,
     journal::{Context, Wait},
     message::SnapshotMessage,
-    past_requests::{Fate, PastRequests},
+    past_requests::{PastRequests, RequestOutcome},
     record::Record,
     refusal::Refusal,
     snapshot::{Snapshots, asked, reserve},
@@ -156,15 +156,15 @@ impl Coordinator {
         (self.usable >= self.incarnation.0).then_some(self.incarnation)
     }
 
-    /// What became of a request of an earlier life: see [`super::Node::fate`].
-    pub(crate) fn fate(&self, config: &NodeConfig, request: RequestId, above: u64) -> Fate {
-        let Some(life) = self.incarnation() else { return Fate::Indeterminate };
-        self.past.fate(config, life, request, above)
+    /// What became of a request of an earlier life: see [`super::Node::request_outcome`].
+    pub(crate) fn request_outcome(&self, config: &NodeConfig, request: RequestId, above: u64) -> RequestOutcome {
+        let Some(life) = self.incarnation() else { return RequestOutcome::Indeterminate };
+        self.past.request_outcome(config, life, request, above)
     }
 
     /// Tells a client what became of a request that it, or another one, made to an earlier life.
     pub(crate) fn tell_fate(&self, ctx: &mut Context<'_>, asking: RequestId, request: RequestId, above: u64) {
-        let answer = self.fate(ctx.config, request, above).answer(ctx.config.me);
+        let answer = self.request_outcome(ctx.config, request, above).answer(ctx.config.me);
         let RequestId { client, message } = asking;
         ctx.out.commands.push(Command::Reply { client, message, answer });
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use super::{
     Participant,
-    state::{Doubt, Goal, State},
+    state::{Goal, InquiryPlan, State},
 };
 use crate::core::{
     flaw::Flaw,
@@ -65,16 +65,16 @@ impl Participant {
         let Some(State::Ready { held, doubt }) = self.tranxs.get_mut(&tranx) else { return };
         let Goal::Prepare { participants } = &held.goal else { return };
         let participants = participants.clone();
-        *doubt = Doubt::HandedOver;
+        *doubt = InquiryPlan::HandedOver;
         ctx.event(Event::Recovery(RecoveryEvent::InDoubt { tranx, participants }));
     }
 
     /// A transaction is no longer in doubt: inquiries about it end.
-    pub(super) fn leave_doubt(&mut self, ctx: &mut Context<'_>, tranx: TranxId, doubt: Doubt) {
+    pub(super) fn leave_doubt(&mut self, ctx: &mut Context<'_>, tranx: TranxId, doubt: InquiryPlan) {
         match doubt {
-            Doubt::Never => {}
-            Doubt::From(at_ms) => drop(self.doubts.remove(&(at_ms, tranx))),
-            Doubt::HandedOver => ctx.event(Event::Recovery(RecoveryEvent::Settled { tranx })),
+            InquiryPlan::Never => {}
+            InquiryPlan::From(at_ms) => drop(self.doubts.remove(&(at_ms, tranx))),
+            InquiryPlan::HandedOver => ctx.event(Event::Recovery(RecoveryEvent::Settled { tranx })),
         }
     }
 }

@@ -42,7 +42,7 @@ use super::{
     message::Outcome,
     transaction::Write,
 };
-use state::{Doubt, Goal, Held, State};
+use state::{Goal, Held, InquiryPlan, State};
 use validate::Validating;
 
 /// The parts of transactions on one server.
@@ -101,7 +101,7 @@ impl Participant {
     /// A transaction in doubt, from the log. The recovery service has it, too.
     pub(crate) fn restore(&mut self, tranx: TranxId, participants: Vec<ServerId>, writes: Vec<Write>) {
         let held = Held { goal: Goal::Prepare { participants }, accepted: Epoch(0), writes };
-        self.tranxs.insert(tranx, State::Ready { held, doubt: Doubt::HandedOver });
+        self.tranxs.insert(tranx, State::Ready { held, doubt: InquiryPlan::HandedOver });
     }
 
     /// Takes the outcome of a transaction from the log.

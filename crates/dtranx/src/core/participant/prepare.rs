@@ -2,7 +2,7 @@
 
 use super::{
     Participant, release,
-    state::{Doubt, Goal, Held, State, Work, take_if},
+    state::{Goal, Held, InquiryPlan, State, Work, take_if},
 };
 use crate::core::{
     event::{CheckAnswer, Command},
@@ -192,11 +192,11 @@ impl Participant {
     pub(super) fn become_ready(&mut self, ctx: &mut Context<'_>, tranx: TranxId, held: Held) {
         vote(ctx, tranx, Vote::Yes, held.accepted);
         let doubt = if tranx.server == ctx.config.me {
-            Doubt::Never
+            InquiryPlan::Never
         } else {
             let from_ms = ctx.now_ms.saturating_add(ctx.config.inquiry_ms);
             self.doubts.insert((from_ms, tranx));
-            Doubt::From(from_ms)
+            InquiryPlan::From(from_ms)
         };
         self.tranxs.insert(tranx, State::Ready { held, doubt });
     }

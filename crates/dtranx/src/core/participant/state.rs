@@ -17,7 +17,7 @@ pub(super) enum State {
     /// The record is not durable; the locks are held.
     Logging(Held),
     /// Voted yes; the locks are held.
-    Ready { held: Held, doubt: Doubt },
+    Ready { held: Held, doubt: InquiryPlan },
     /// Committed; the locks are held until it is applied. `later` is what must not be applied
     /// before the record of the outcome is durable.
     Committing { goal: Goal, epoch: Epoch, is_logged: bool, is_applied: bool, later: Vec<Write> },
@@ -31,7 +31,7 @@ pub(super) enum State {
 
 /// Part of the server that finds the outcome out, if no message brings it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Doubt {
+pub(super) enum InquiryPlan {
     /// No inquiry: the coordinator is this server, and sends the decision.
     Never,
     /// No part of it until this time.

@@ -2,7 +2,7 @@
 
 use super::{
     Participant,
-    state::{Doubt, State},
+    state::{InquiryPlan, State},
 };
 
 /// Open work of a participant, counted once.
@@ -25,9 +25,9 @@ impl Participant {
                 continue;
             }
             tally.unfinished += 1;
-            if let State::Ready { doubt: doubt @ (Doubt::From(_) | Doubt::HandedOver), .. } = state {
+            if let State::Ready { doubt: doubt @ (InquiryPlan::From(_) | InquiryPlan::HandedOver), .. } = state {
                 tally.in_doubt += 1;
-                tally.handed_over += usize::from(*doubt == Doubt::HandedOver);
+                tally.handed_over += usize::from(*doubt == InquiryPlan::HandedOver);
             }
         }
         tally

@@ -92,9 +92,9 @@ fn epoch_of_a_commit_is_reserved_before_it_and_only_if_it_is_not() {
 #[test]
 fn items_show_what_was_done_unless_it_only_deletes() {
     let id = tranx(PEER, 6);
-    let of = |writes: Vec<Write>| Doubt { writes, ..log(vec![ready(id)]).doubts().remove(0) };
+    let of = |writes: Vec<Write>| TransactionInDoubt { writes, ..log(vec![ready(id)]).doubts().remove(0) };
     let delete = |name| Write { key: key(name), value: None };
-    let by = |doubt: &Doubt, found: Option<TranxId>| {
+    let by = |doubt: &TransactionInDoubt, found: Option<TranxId>| {
         let Ok(known) = doubt.by_items(|_| Ok::<_, std::convert::Infallible>(found));
         known
     };
@@ -109,7 +109,7 @@ fn items_show_what_was_done_unless_it_only_deletes() {
 
     // A restart has put some of the keys back.
     let earlier = Some(tranx(THIRD, 2));
-    let by_key = |doubt: &Doubt, found: &[(&str, Option<TranxId>)]| {
+    let by_key = |doubt: &TransactionInDoubt, found: &[(&str, Option<TranxId>)]| {
         let version = |at: &Key| found.iter().find(|(name, _)| key(name) == *at).unwrap().1;
         let Ok(known) = doubt.by_items(|at| Ok::<_, std::convert::Infallible>(version(at)));
         known

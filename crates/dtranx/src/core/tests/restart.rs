@@ -220,22 +220,29 @@ fn commit_has_the_name_of_its_request_which_the_next_life_finds() {
     let id = tranx(ME, 2);
     note(&rig.receive(PEER, vote(id, Vote::Yes)));
     rig.commit(3, put(&["2x"]));
-    assert_eq!(requests.map(|request| rig.node.fate(request, 0)), [Fate::Indeterminate; 3], "it is their own life");
+    assert_eq!(
+        requests.map(|request| rig.node.request_outcome(request, 0)),
+        [RequestOutcome::Indeterminate; 3],
+        "it is their own life"
+    );
     let config = rig.node.config().clone();
     let next = Rig::recover(config.clone(), None, log.clone());
-    let committed = |number| Fate::Committed(tranx(ME, number));
-    assert_eq!(requests.map(|request| next.node.fate(request, 0)), [committed(1), committed(2), Fate::NotCommitted]);
+    let committed = |number| RequestOutcome::Committed(tranx(ME, number));
+    assert_eq!(
+        requests.map(|request| next.node.request_outcome(request, 0)),
+        [committed(1), committed(2), RequestOutcome::NotCommitted]
+    );
     // The log has been removed up to these marks.
     let gc = GcRecord { low_water: vec![(ME, 2)], reserved_through: log_end(&log), ..GcRecord::default() };
     let next = Rig::recover(config, Some(gc), vec![]);
-    let fates = |above| requests.map(|request| next.node.fate(request, above));
-    assert_eq!((fates(1), fates(2)), ([Fate::Indeterminate; 3], [Fate::NotCommitted; 3]));
+    let fates = |above| requests.map(|request| next.node.request_outcome(request, above));
+    assert_eq!((fates(1), fates(2)), ([RequestOutcome::Indeterminate; 3], [RequestOutcome::NotCommitted; 3]));
 }
 
 /// Asks a node what became of a request.
 fn asked(rig: &mut Rig, request: RequestId, above: u64) -> Vec<Command> {
     let client = ClientId { incarnation: Incarnation(70_000), number: 9 };
-    rig.on(Input::Fate { client, message: MessageId(4), request, above })
+    rig.on(Input::RequestOutcome { client, message: MessageId(4), request, above })
 }
 
 #[test]

@@ -20,7 +20,8 @@ impl State {
             let may_begin = tx.after.is_none_or(|before| self.clients[before].answer.is_some());
             let is_seen = tx.sees.is_none_or(|before| self.applied.values().any(|applied| *applied == before));
             if state.answer.is_none() && self.budget.asks > 0 {
-                let at = self.nodes(tx.coordinator).filter(|at| *at != OTHER && self.fate(client, *at).is_some());
+                let at =
+                    self.nodes(tx.coordinator).filter(|at| *at != OTHER && self.request_outcome(client, *at).is_some());
                 actions.extend(at.map(|at| Action::AskAgain { client, at }));
             }
             let is_later = plan.begins_later != Some(client) || self.term() > 1;
@@ -66,15 +67,16 @@ impl State {
 
     /// Answer of a leader to a client that asks after its request, if it can tell what became of
     /// that.
-    fn fate(&self, client: usize, at: usize) -> Option<CommitAnswer> {
+    fn request_outcome(&self, client: usize, at: usize) -> Option<CommitAnswer> {
         let request = RequestId { client: self.clients[client].sent_as?, message: MessageId(1) };
-        Some(self.node(at)?.fate(request, 0).answer(GROUP)).filter(|answer| *answer != CommitAnswer::Indeterminate)
+        Some(self.node(at)?.request_outcome(request, 0).answer(GROUP))
+            .filter(|answer| *answer != CommitAnswer::Indeterminate)
     }
 
     /// A leader answers a client by what it knows of earlier lives.
     pub(super) fn ask_again(&mut self, client: usize, at: usize) {
         self.budget.asks -= 1;
-        self.clients[client].answer = self.fate(client, at);
+        self.clients[client].answer = self.request_outcome(client, at);
     }
 
     /// Indices of the answered transactions, and of the snapshots that were made, which follow.

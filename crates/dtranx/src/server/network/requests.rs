@@ -201,7 +201,9 @@ impl NetworkStage {
         let message = MessageId(id);
         let question = match ask {
             Ask::Snapshot => Some((TranxEvent::Snapshot { client, message }, AskKind::Snapshot)),
-            Ask::Fate { request, above } => Some((TranxEvent::Fate { client, message, request, above }, AskKind::Fate)),
+            Ask::RequestOutcome { request, above } => {
+                Some((TranxEvent::RequestOutcome { client, message, request, above }, AskKind::RequestOutcome))
+            }
             _ => None,
         };
         if let Some((event, kind)) = question {
@@ -278,7 +280,7 @@ fn refusal(head: RequestHead, limit: String) -> Option<Response> {
         | AskKind::Snapshot
         | AskKind::GetAt
         | AskKind::ScanAt
-        | AskKind::Fate => Reply::Refused(format!("the server is at its limit: {limit}")),
+        | AskKind::RequestOutcome => Reply::Refused(format!("the server is at its limit: {limit}")),
     };
     Some(Response { id: head.id, reply })
 }

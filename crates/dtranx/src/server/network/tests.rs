@@ -449,7 +449,8 @@ fn question_about_an_earlier_request_is_handed_on_or_refused_like_a_read() {
     let mut caller = rig.client();
     let client = ClientId { incarnation: Incarnation(0), number: 1 };
     let about = |message| RequestId { client, message: MessageId(message) };
-    let question = |id, is_repeated| Request { id, is_repeated, ask: Ask::Fate { request: about(id + 50), above: 3 } };
+    let question =
+        |id, is_repeated| Request { id, is_repeated, ask: Ask::RequestOutcome { request: about(id + 50), above: 3 } };
     caller.say(&question(1, false));
     rig.until("question", |rig| (!rig.entry.is_empty()).then_some(()));
     caller.say(&question(2, true));
@@ -458,7 +459,9 @@ fn question_about_an_earlier_request_is_handed_on_or_refused_like_a_read() {
     let mut taken = Vec::new();
     rig.entry.take(usize::MAX, &mut taken);
     taken.retain(|event| !matches!(event, TranxEvent::ClientConnected { .. }));
-    let [TranxEvent::Fate { message: MessageId(1), request, above: 3, .. }] = taken[..] else { panic!("{taken:?}") };
+    let [TranxEvent::RequestOutcome { message: MessageId(1), request, above: 3, .. }] = taken[..] else {
+        panic!("{taken:?}")
+    };
     assert_eq!(request, about(51));
 }
 

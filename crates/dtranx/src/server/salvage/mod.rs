@@ -32,7 +32,7 @@ use crate::core::{Key, StoreId, TranxId};
 use crate::damage::{Damage, Damages};
 use crate::files::Files;
 use crate::log::{Surveyed, lock_to_read, survey};
-use crate::storage::{Doubt, belongs, remains};
+use crate::storage::{OwnerMismatch, belongs, remains};
 use log::Records;
 use scratch::{Scratch, Use};
 
@@ -164,11 +164,11 @@ pub fn salvage(config: &ServerConfig, scratch: &Path, file: impl Write) -> Resul
     })?;
     if let Err(doubt) = whose(&scratch, config, surveyed.store)? {
         let what = match doubt {
-            Doubt::Others(what) => {
+            OwnerMismatch::Others(what) => {
                 scratch.use_items(Use::None);
                 what
             }
-            Doubt::Lost(what) => {
+            OwnerMismatch::Lost(what) => {
                 scratch.use_items(Use::Values);
                 what
             }
@@ -213,7 +213,7 @@ fn read_log<'a>(
 }
 
 /// Compares what the items state about themselves with the server and its store.
-fn whose(scratch: &Scratch, config: &ServerConfig, store: Option<StoreId>) -> io::Result<Result<(), Doubt>> {
+fn whose(scratch: &Scratch, config: &ServerConfig, store: Option<StoreId>) -> io::Result<Result<(), OwnerMismatch>> {
     let about: BTreeMap<Vec<u8>, Vec<u8>> = scratch.about()?.into_iter().collect();
     Ok(belongs(&about, config.server, store))
 }

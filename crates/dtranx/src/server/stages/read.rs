@@ -44,7 +44,7 @@ impl ReadStage {
             }
             Ask::GetAt { epoch, keys } => self.get_at(epoch, &keys),
             Ask::ScanAt { epoch, range, items } => self.scan_at(epoch, &range, items),
-            Ask::Commit(_) | Ask::CommitAgain { .. } | Ask::Status | Ask::Snapshot | Ask::Fate { .. } => {
+            Ask::Commit(_) | Ask::CommitAgain { .. } | Ask::Status | Ask::Snapshot | Ask::RequestOutcome { .. } => {
                 Reply::Refused("this is no read".to_owned())
             }
         }

@@ -150,7 +150,7 @@ fn requests() -> Vec<(&'static str, Request)> {
         ("snapshot", request(Ask::Snapshot)),
         ("get_at", request(Ask::GetAt { epoch: EPOCH, keys: vec![key("a"), key("")] })),
         ("scan_at", request(Ask::ScanAt { epoch: EPOCH, range: KeyRange::all(), items: 1000 })),
-        ("fate", request(Ask::Fate { request: REQUEST, above: 69_999 })),
+        ("fate", request(Ask::RequestOutcome { request: REQUEST, above: 69_999 })),
     ]
 }
 
