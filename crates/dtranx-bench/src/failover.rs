@@ -4,14 +4,13 @@
 //! A marker is counted up before and after each kill: what was acknowledged must be there.
 
 use std::{
-    io::{self, Read, Write},
-    net::{SocketAddr, TcpStream},
+    net::SocketAddr,
     time::{Duration, Instant},
 };
 
 use dtranx::{
-    client::{AsyncClient, ClientOptions, Error},
-    wire::{Caller, Hello, Welcome, decode, encode, next_frame, preface},
+    client::{AsyncClient, ClientOptions, Error, greet},
+    wire::Welcome,
 };
 use tokio::time::sleep;
 
@@ -78,7 +77,7 @@ impl Failover {
         let pause = began.elapsed();
         self.servers.start_one(at)?;
         let address = self.servers.addresses()[at];
-        until(async || greet(address).is_ok()).await?;
+        until(async || greeting(address).is_ok()).await?;
         sleep(FOLLOWS).await;
         self.check().await?;
         Ok(pause)
@@ -86,7 +85,7 @@ impl Failover {
 
     /// Place of the member that serves clients.
     async fn leader(&self) -> Result<usize, BenchError> {
-        let serves = |address: &SocketAddr| matches!(greet(*address), Ok(Welcome::Client { .. }));
+        let serves = |address: &SocketAddr| matches!(greeting(*address), Ok(Welcome::Client { .. }));
         let mut found = None;
         until(async || {
             found = self.servers.addresses().iter().position(serves);
@@ -133,25 +132,9 @@ async fn until(mut holds: impl AsyncFnMut() -> bool) -> Result<(), BenchError> {
     Ok(())
 }
 
-/// Answer of a server to a client's greeting.
-fn greet(address: SocketAddr) -> io::Result<Welcome> {
-    let mut stream = TcpStream::connect_timeout(&address, GREETING_LIMIT)?;
-    stream.set_read_timeout(Some(GREETING_LIMIT))?;
-    let mut said = preface().to_vec();
-    let hello = Hello { cluster: String::new(), map: None, to: None, from: Caller::Client(None), nonce: [7; 16] };
-    encode(&hello, &mut said).map_err(io::Error::other)?;
-    stream.write_all(&said)?;
-    let (mut heard, mut chunk) = (Vec::new(), [0; 4096]);
-    loop {
-        let frames = heard.get(preface().len()..).unwrap_or_default();
-        if let Some((payload, _)) = next_frame(frames).map_err(io::Error::other)? {
-            return decode(payload).map_err(io::Error::other);
-        }
-        match stream.read(&mut chunk)? {
-            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
-            bytes => heard.extend_from_slice(&chunk[..bytes]),
-        }
-    }
+/// Answer of a member to a client's greeting.
+fn greeting(address: SocketAddr) -> Result<Welcome, String> {
+    greet(address, None, GREETING_LIMIT)
 }
 
 fn failed(error: Error) -> BenchError {

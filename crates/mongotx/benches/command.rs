@@ -15,6 +15,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use benchkit::measure::machine::own_cpu_us;
 use bson::{Document, RawDocumentBuf, doc, rawdoc};
 use futures_util::future::join_all;
 use mongodb::options::ClientOptions as DriverOptions;
@@ -190,9 +191,5 @@ async fn turn(clients: &Clients, side: Side, many: usize, time: Duration) -> Sum
 
 /// The processor time of this process so far; the server is another one.
 fn processor() -> Duration {
-    // Of all threads, in hundredths of a second.
-    let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
-    let fields: Vec<&str> = stat.rsplit_once(')').unwrap().1.split_whitespace().collect();
-    let ticks: u64 = fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap();
-    Duration::from_millis(ticks * 10)
+    Duration::from_micros(own_cpu_us().unwrap().try_into().unwrap())
 }

@@ -45,7 +45,7 @@ pub use blocking::{Client, Snapshot, Transaction};
 pub use error::{Error, Result};
 pub use options::ClientOptions;
 pub use outcome::{Committed, Scanned};
-pub use socket::MAX_WAITING;
+pub use socket::{MAX_WAITING, greet};
 pub use unknown::Unknown;
 
 pub(crate) use link::{Answer, Done, Link, Ticket};

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use super::TICK;
 use crate::wire::{
-    Hello, Nonce, PREFACE_BYTES, Proof, Secret, Side, Welcome, WireError, check_preface, decode, encode, next_frame,
-    preface,
+    Caller, Hello, Nonce, PREFACE_BYTES, Proof, Secret, Side, Welcome, WireError, check_preface, decode, encode,
+    next_frame, preface,
 };
 
 const CONNECT: Duration = Duration::from_secs(2);
@@ -19,6 +19,20 @@ pub(super) struct Met {
     pub(super) stream: TcpStream,
     pub(super) welcome: Welcome,
     pub(super) rest: Vec<u8>,
+}
+
+/// Answer of a server to a client that opens a connection, which is closed again: the description
+/// of the cluster, from a server that takes clients ([`Welcome::Client`]) or from a member of a
+/// group that does not lead ([`Welcome::NotLeading`]), or a refusal. The server has `patience` to
+/// answer, and 2 seconds in any case.
+///
+/// # Errors
+/// A text for people: the server cannot be reached, does not answer in time, does not prove that it
+/// knows the secret, or its answer is malformed.
+pub fn greet(address: SocketAddr, secret: Option<&Secret>, patience: Duration) -> Result<Welcome, String> {
+    let (from, nonce) = (Caller::Client(None), rand::random());
+    let hello = Hello { cluster: String::new(), map: None, to: None, from, nonce };
+    meet(address, &hello, secret, patience).map(|met| met.welcome)
 }
 
 /// Connects to a server and says hello. `patience`: time within which the server must answer; a

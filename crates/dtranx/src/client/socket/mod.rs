@@ -24,6 +24,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use self::heard::largest_number;
+pub use self::meet::greet;
 use self::meet::{Met, is_timeout, meet};
 use self::members::Members;
 use self::state::{Over, State, Waiting};
@@ -91,10 +92,8 @@ impl SocketLink {
     /// Fetches the description of the cluster from a server. A server that is recovering gets the
     /// request again until the time is up, and a slow one has until then.
     pub(super) fn discover(address: SocketAddr, secret: Option<&Secret>, until: Instant) -> Result<Cluster, String> {
-        let (from, nonce) = (Caller::Client(None), rand::random());
-        let hello = Hello { cluster: String::new(), map: None, to: None, from, nonce };
         loop {
-            match meet(address, &hello, secret, until.saturating_duration_since(Instant::now()))?.welcome {
+            match greet(address, secret, until.saturating_duration_since(Instant::now()))? {
                 Welcome::Client { cluster, .. } | Welcome::NotLeading { cluster, .. } => return Ok(cluster),
                 Welcome::Refused { is_temporary: true, .. } if Instant::now() < until => thread::sleep(FIRST_RETRY),
                 Welcome::Refused { why, .. } => return Err(why),

@@ -1,16 +1,16 @@
 //! [`Trio`]: three server processes, each behind a proxy, and the faults that a test can cause in
 //! them. They are three servers, or the members of a group.
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::io::{BufRead, BufReader};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use dtranx::client::{Client, ClientOptions};
+use dtranx::client::{Client, ClientOptions, greet};
 use dtranx::cluster::HeldPort;
-use dtranx::wire::{Caller, Hello, Welcome, decode, encode, next_frame, preface};
+use dtranx::wire::Welcome;
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
@@ -227,25 +227,7 @@ fn group_of(addresses: &[SocketAddr]) -> String {
 
 /// Returns true if the server at this address welcomes a client.
 fn serves(address: SocketAddr) -> bool {
-    let greet = || -> std::io::Result<Vec<u8>> {
-        let mut stream = TcpStream::connect(address)?;
-        stream.set_read_timeout(Some(Duration::from_secs(2)))?;
-        let mut said = preface().to_vec();
-        let hello = Hello { cluster: String::new(), map: None, to: None, from: Caller::Client(None), nonce: [7; 16] };
-        encode(&hello, &mut said).unwrap();
-        stream.write_all(&said)?;
-        let (mut heard, mut chunk) = (Vec::new(), [0; 4096]);
-        loop {
-            if let Some((payload, _)) = heard.get(preface().len()..).and_then(|rest| next_frame(rest).unwrap()) {
-                return Ok(payload.to_vec());
-            }
-            match stream.read(&mut chunk)? {
-                0 => return Err(std::io::ErrorKind::UnexpectedEof.into()),
-                bytes => heard.extend_from_slice(&chunk[..bytes]),
-            }
-        }
-    };
-    greet().is_ok_and(|payload| matches!(decode(&payload).unwrap(), Welcome::Client { .. }))
+    matches!(greet(address, None, Duration::ZERO), Ok(Welcome::Client { .. }))
 }
 
 impl Drop for Trio {
