@@ -44,7 +44,7 @@ pub struct ServerConfig {
     pub cluster: Cluster,
     /// Number of this server in the cluster.
     pub server: ServerId,
-    /// Which of the server's members this is, if the server is a group: 1 for the first.
+    /// Number of this member, if the server is a group: 1 for the first.
     pub member: Option<u8>,
     /// Lost stores whose place this member's new one takes, on an empty folder (decision 0081).
     /// They are not in the file: an operator names them.
@@ -96,7 +96,7 @@ pub struct ServerConfig {
     pub snapshot_window_ms: u64,
     /// Bytes of replaced items that are kept for snapshots.
     pub snapshot_bytes: u64,
-    /// How threads are bound to cores; see [`Binding`].
+    /// Binding of threads to cores; see [`Binding`].
     pub binding: Binding,
     /// Address on which the server listens, if that is not its address in the cluster: behind a
     /// proxy.
@@ -402,19 +402,20 @@ impl ServerConfig {
     /// The wrong value, with the field's name.
     pub fn validate(&self) -> Result<(), ConfigError> {
         self.cluster.validate(self.allow_remote)?;
-        let addresses = self.cluster.servers.iter().flat_map(|server| self.cluster.addresses(server.id));
-        let addresses = addresses.chain(self.listen);
-        let is_secret = self.client_secret.is_some() && self.server_secret.is_some();
-        if let Some(address) = addresses.into_iter().find(|address| !address.ip().is_loopback()).filter(|_| !is_secret)
-            && self.allow_remote
-        {
-            let what = format!("{address} is not of the loopback interface: servers and clients need a secret");
-            return field("secret_file", what);
-        }
+        self.validate_secrets()?;
         if self.cluster.address(self.server).is_none() {
             return field("server", format!("server {} is not among the servers", self.server));
         }
         self.validate_member()?;
+        self.validate_media()?;
+        self.validate_log()?;
+        self.validate_locks()?;
+        self.validate_items()?;
+        self.validate_connections()?;
+        self.validate_own_addresses()
+    }
+
+    fn validate_media(&self) -> Result<(), ConfigError> {
         if self.storage == StorageKind::Memory && self.medium != LogMedium::Memory {
             return field(
                 "storage",
@@ -424,6 +425,10 @@ impl ServerConfig {
         if self.storage == StorageKind::Disk && self.medium == LogMedium::Memory {
             return field("medium", "a log in memory would be lost with what the items on disk do not have yet");
         }
+        Ok(())
+    }
+
+    fn validate_log(&self) -> Result<(), ConfigError> {
         let segment_mib = self.segment_bytes >> 20;
         if !(MIN_SEGMENT_MIB..=MAX_SEGMENT_MIB).contains(&segment_mib) {
             return field("limits.segment_mib", format!("{segment_mib}: {MIN_SEGMENT_MIB} to {MAX_SEGMENT_MIB}"));
@@ -436,6 +441,10 @@ impl ServerConfig {
         if !(1..=MAX_INTERVAL_MS).contains(&self.gc_interval_ms) {
             return field("limits.gc_interval_ms", format!("{}: 1 to {MAX_INTERVAL_MS}", self.gc_interval_ms));
         }
+        Ok(())
+    }
+
+    fn validate_locks(&self) -> Result<(), ConfigError> {
         if self.lock_wait_ms > MAX_INTERVAL_MS {
             return field("limits.lock_wait_ms", format!("{}: 0 to {MAX_INTERVAL_MS}", self.lock_wait_ms));
         }
@@ -446,16 +455,14 @@ impl ServerConfig {
             let what = format!("{}: 0 (not at all) to {MAX_LOCK_KEEP_MS}", self.lock_keep_ms);
             return field("limits.lock_keep_ms", what);
         }
+        Ok(())
+    }
+
+    /// Checks the limits of items in memory and of those that are kept for snapshots.
+    fn validate_items(&self) -> Result<(), ConfigError> {
         if self.item_cache_bytes >> 20 > MAX_ITEM_CACHE_MIB {
             let item_cache_mib = self.item_cache_bytes >> 20;
             return field("limits.item_cache_mib", format!("{item_cache_mib}: 0 (none) to {MAX_ITEM_CACHE_MIB}"));
-        }
-        if self.acknowledgement_delay_ms > MAX_ACKNOWLEDGEMENT_DELAY_MS {
-            let what = format!("{}: 0 to {MAX_ACKNOWLEDGEMENT_DELAY_MS}", self.acknowledgement_delay_ms);
-            return field("limits.acknowledgement_delay_ms", what);
-        }
-        if !(1..=65_536).contains(&self.client_window) {
-            return field("limits.client_window", format!("{}: 1 to 65536", self.client_window));
         }
         if !(MIN_PATIENCE_MS..=MAX_SNAPSHOT_WINDOW_MS).contains(&self.snapshot_window_ms) {
             let what = format!("{}: {MIN_PATIENCE_MS} to {MAX_SNAPSHOT_WINDOW_MS}", self.snapshot_window_ms);
@@ -465,17 +472,11 @@ impl ServerConfig {
             let snapshot_mib = self.snapshot_bytes >> 20;
             return field("limits.snapshot_mib", format!("{snapshot_mib}: 0 to {MAX_SNAPSHOT_MIB}"));
         }
-        self.validate_connections()?;
-        for (name, address) in [("listen", self.listen), ("metrics", self.metrics)] {
-            if let Some(address) = address.filter(|address| !self.allow_remote && !address.ip().is_loopback()) {
-                return field(name, format!("{address} is not of the loopback interface; allow_remote permits it"));
-            }
-        }
         Ok(())
     }
 }
 
-/// What differs for a server that is a member of a group.
+/// Settings of a server that may be a member of a group.
 impl ServerConfig {
     /// Address of this server, or of this member, in the cluster.
     pub(super) fn address(&self) -> Option<SocketAddr> {
@@ -502,7 +503,39 @@ impl ServerConfig {
 
 /// Settings of connections.
 impl ServerConfig {
+    /// Checks that servers and clients have secrets, if others than those of this machine reach the
+    /// server.
+    fn validate_secrets(&self) -> Result<(), ConfigError> {
+        let addresses = self.cluster.servers.iter().flat_map(|server| self.cluster.addresses(server.id));
+        let addresses = addresses.chain(self.listen);
+        let is_secret = self.client_secret.is_some() && self.server_secret.is_some();
+        if let Some(address) = addresses.into_iter().find(|address| !address.ip().is_loopback()).filter(|_| !is_secret)
+            && self.allow_remote
+        {
+            let what = format!("{address} is not of the loopback interface: servers and clients need a secret");
+            return field("secret_file", what);
+        }
+        Ok(())
+    }
+
+    /// Checks the addresses that are this server's own, beside those of the cluster.
+    fn validate_own_addresses(&self) -> Result<(), ConfigError> {
+        for (name, address) in [("listen", self.listen), ("metrics", self.metrics)] {
+            if let Some(address) = address.filter(|address| !self.allow_remote && !address.ip().is_loopback()) {
+                return field(name, format!("{address} is not of the loopback interface; allow_remote permits it"));
+            }
+        }
+        Ok(())
+    }
+
     fn validate_connections(&self) -> Result<(), ConfigError> {
+        if !(1..=65_536).contains(&self.client_window) {
+            return field("limits.client_window", format!("{}: 1 to 65536", self.client_window));
+        }
+        if self.acknowledgement_delay_ms > MAX_ACKNOWLEDGEMENT_DELAY_MS {
+            let what = format!("{}: 0 to {MAX_ACKNOWLEDGEMENT_DELAY_MS}", self.acknowledgement_delay_ms);
+            return field("limits.acknowledgement_delay_ms", what);
+        }
         if let Some(number) = self.client_connections.filter(|number| !(1..=MAX_CLIENT_CONNECTIONS).contains(number)) {
             return field("limits.client_connections", format!("{number}: 1 to {MAX_CLIENT_CONNECTIONS}"));
         }
