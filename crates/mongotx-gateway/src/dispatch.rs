@@ -88,7 +88,7 @@ fn check(
     request: &Request,
     known: Option<NamedCommand>,
 ) -> Result<(), CommandError> {
-    // Unknown commands are rejected, whoever sends them.
+    // An unknown command is rejected later, and so needs no privilege.
     let (Some(known), Some(users)) = (known, &context.users) else { return Ok(()) };
     let own = &context.options.client.tx_database;
     let user = connection.user();

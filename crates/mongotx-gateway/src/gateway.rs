@@ -171,7 +171,7 @@ impl StartError {
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// use mongotx_gateway::{Gateway, GatewayOptions};
     ///
-    /// let uri = "mongodb://127.0.0.1:1/?serverSelectionTimeoutMS=300".to_owned(); // nobody listens there
+    /// let uri = "mongodb://127.0.0.1:1/?serverSelectionTimeoutMS=300".to_owned(); // no server listens there
     /// let refused = Gateway::start(GatewayOptions { uri, ..GatewayOptions::default() }).await.err();
     /// assert!(refused.expect("there is no server").is_unreachable()); // it may come up: try again
     /// # Ok(()) }

@@ -43,8 +43,9 @@ pub fn send(plan: &Plan, state: &mut State, t: usize, i: usize, all: bool) {
     }
 }
 
-/// The server refuses a write of a statement that names several documents: what it has done to
-/// others is not told. All of it is given back, and made one by one before the refused write.
+/// The server refuses a write of a statement that names several documents: its answer does not say
+/// which others it has changed. All of them are given back, and the writes before the refused one
+/// are made one by one.
 fn end_at(plan: &Plan, state: &mut State, t: usize, write: usize) {
     let run = &mut state.runs[t];
     run.refused = true;

@@ -30,7 +30,8 @@ fn add_filter<'a>(filter: &'a Document, depth: usize, fields: &mut BTreeSet<&'a 
                 add_filter(operand.as_document()?, depth + 1, fields)?;
             }
         } else {
-            // Operators below a field are relative to it; any at its place reads what it likes.
+            // Operators below a field read this field alone. For one in a field's place, such as
+            // `$where`, which may read any field, `field` answers `None`.
             fields.insert(field(key)?);
         }
     }

@@ -213,7 +213,7 @@ impl<R: Read> Reader<R> {
         self.mark
     }
 
-    /// How much of what was read is uncertain.
+    /// Counts of the items and bytes that were read and are uncertain.
     pub(super) const fn uncertain(&self) -> Content {
         self.uncertain
     }

@@ -50,7 +50,8 @@ pub struct Checked {
     pub content: Content,
     /// Mark of a file that is no backup of a whole cluster.
     pub mark: Option<Mark>,
-    /// How much of it is uncertain: another value may be newer, or the key may have been deleted.
+    /// Counts of the items and bytes that are uncertain: another value may be newer, or the key may
+    /// have been deleted.
     pub uncertain: Content,
 }
 

@@ -24,7 +24,7 @@ pub(super) struct Inner {
     pub(super) cache: Cache,
     links: BTreeMap<ServerId, Arc<dyn Link>>,
     snapshots: AtomicUsize,
-    /// Where keys are, as far as the client has heard.
+    /// Map of the keys, by what servers have said to the client so far.
     map: RwLock<Arc<Map>>,
 }
 
@@ -36,7 +36,7 @@ impl Inner {
         Self { cluster, options, cache, links, snapshots, map }
     }
 
-    /// Where keys are, as far as the client has heard.
+    /// Map of the keys, by what servers have said to the client so far.
     pub(super) fn map(&self) -> Arc<Map> {
         self.map.read().unwrap_or_else(PoisonError::into_inner).clone()
     }

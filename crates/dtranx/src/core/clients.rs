@@ -168,8 +168,9 @@ mod tests {
         assert!(matches!(clients.admit(&config, ME, MessageId(3), true), Admission::New));
     }
 
-    /// Why a client does not believe the first refusal of a request that it has sent twice: the
-    /// second copy may be right behind the first one, also if the client connected anew in between.
+    /// Reason why a client does not believe the first refusal of a request that it has sent twice:
+    /// the second copy may be right behind the first one, also if the client connected anew in
+    /// between.
     #[test]
     fn admit_repeated_request_is_carried_out_although_its_first_copy_was_refused() {
         let (config, mut clients) = clients();

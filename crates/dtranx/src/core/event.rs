@@ -28,8 +28,8 @@ pub enum CommitAnswer {
     /// The transaction is not committed, and never will be.
     Refused(Refusal),
     /// The request came under a client's name that this incarnation of the server did not give: it
-    /// is not carried out, but an earlier copy of it may have been. To a question: it cannot be
-    /// told what became of the request.
+    /// is not carried out, but an earlier copy of it may have been. To a question: the outcome of
+    /// the request is not known.
     Indeterminate,
 }
 

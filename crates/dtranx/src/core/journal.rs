@@ -61,7 +61,7 @@ pub(crate) struct Context<'a> {
     pub(crate) config: &'a NodeConfig,
     pub(crate) journal: &'a mut Journal,
     pub(crate) epochs: &'a mut Epochs,
-    /// Where keys are, as this server knows.
+    /// Maps of the keys, as this server knows them.
     pub(crate) maps: &'a mut Maps,
     pub(crate) local: &'a mut VecDeque<Local>,
     pub(crate) out: &'a mut Outbox,

@@ -299,7 +299,7 @@ impl Maps {
         self.known.len() > self.held.len() + MAX_PIECES
     }
 
-    /// Where the range around a key is that server `me` does not hold.
+    /// The range around a key that server `me` does not hold, and the server that does.
     pub(crate) fn hint(&self, me: ServerId, key: &Key) -> Moved {
         let known = self.known.around(key);
         if known.to == me { self.held.around(key) } else { known }

@@ -21,7 +21,7 @@ pub(crate) struct Marks {
     durable: Option<GcRecord>,
 }
 
-/// What is to be done for a look for garbage.
+/// Step to take when the server looks for garbage.
 pub(crate) enum Look {
     /// The marks have risen since the last record: append this one.
     Log(Record),

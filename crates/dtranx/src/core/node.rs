@@ -150,10 +150,10 @@ impl Node {
         self.tranx.coordinator.incarnation()
     }
 
-    /// What became of a request that was made to an earlier life. `above`: a number of this
-    /// server's transactions that the client had heard of before it sent the request for the first
-    /// time, in an answer or as a version; 0 if it had heard of none. The later that is, the less
-    /// has to be known to deny the request.
+    /// Outcome of a request that was made to an earlier life. `above`: a number of this server's
+    /// transactions that the client had heard of before it sent the request for the first time, in
+    /// an answer or as a version; 0 if it had heard of none. The later that is, the less has to be
+    /// known to deny the request.
     pub fn request_outcome(&self, request: RequestId, above: u64) -> RequestOutcome {
         self.tranx.coordinator.request_outcome(&self.config, request, above)
     }

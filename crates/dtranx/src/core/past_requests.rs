@@ -18,21 +18,22 @@ use super::{
     refusal::Refusal,
 };
 
-/// What became of a request of an earlier life.
+/// Outcome of a request of an earlier life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RequestOutcome {
     /// The request is committed, durably, as this transaction.
     Committed(TranxId),
     /// The request is not committed, and never will be.
     NotCommitted,
-    /// It cannot be told: what is known does not reach back so far, or the request is of this life
-    /// or of a later one.
+    /// The outcome is not known: what is known does not reach back so far, or the request is of
+    /// this life or of a later one.
     Indeterminate,
 }
 
 impl RequestOutcome {
-    /// What `server` tells a client that asks. It follows from committed entries of the log alone,
-    /// so that it is true whenever it arrives, and needs no round of a group (decision 0075).
+    /// Answer of `server` to a client that asks. It follows from committed entries of the log
+    /// alone, so that it is true whenever it arrives, and needs no round of a group (decision
+    /// 0075).
     pub(crate) const fn answer(self, server: ServerId) -> CommitAnswer {
         match self {
             Self::Committed(tranx) => CommitAnswer::Committed(tranx),
@@ -70,7 +71,7 @@ impl PastRequests {
         }
     }
 
-    /// What became of a request that got no number up to `above`, in the eyes of `life`.
+    /// Outcome of a request that got no number up to `above`, by what `life` knows.
     ///
     /// A life knows every commit of those before it: it begins with a log of which everything is
     /// committed, and which has everything that ever was. Of later lives it knows nothing (G14).

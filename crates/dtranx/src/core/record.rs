@@ -9,7 +9,7 @@
 //! | `Commit` | coordinator | committed; a `Ready` of the same server goes with it |
 //! | `Outcome` | participant | the outcome of another coordinator's transaction, or a promise to a peer |
 //! | `Epochs` | every server | this server may have been in these epochs |
-//! | `Marks` | every server | what is complete: whoever has applied the log up to here needs nothing of that any more |
+//! | `Marks` | every server | the complete transactions: a server that has applied the log up to here needs none of their records any more |
 //!
 //! No record says that a coordinator prepares or aborts: what it has reserved and not committed is
 //! aborted.

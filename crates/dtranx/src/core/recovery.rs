@@ -162,8 +162,8 @@ impl Recovery {
         std::mem::take(&mut self.segments)
     }
 
-    /// What the GC log says once the segments are removed that the marks make superfluous: if this
-    /// [has caught up](Recovery::has_caught_up) with them.
+    /// Contents of the GC log once the segments are removed that the marks make superfluous: if
+    /// this [has caught up](Recovery::has_caught_up) with them.
     pub fn marks(&self) -> GcRecord {
         GcRecord {
             reserved_through: self.reserved,

@@ -10,7 +10,7 @@ use super::{
     range::KeyRange,
 };
 
-/// Where a range is, as a server that does not hold it knows.
+/// Place of a range, as a server that does not hold it knows.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Moved {
     /// Range that another server holds.
@@ -68,7 +68,7 @@ pub enum Refusal {
         server: ServerId,
         /// Key that the server does not hold.
         key: Key,
-        /// Where the range around the key is.
+        /// Place of the range around the key.
         moved: Box<Moved>,
     },
     /// The transaction exceeds a limit: it can never be committed.

@@ -10,7 +10,7 @@ use super::segment::SegmentNumber;
 use super::tranx_log::LogOptions;
 use super::{LogError, Result};
 
-/// What is known of a log before its first entry.
+/// State of a log before its first entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Beginning {
     /// Place before the first entry: what is up to it is committed, and in the items.
@@ -42,8 +42,7 @@ impl Beginning {
 }
 
 impl Collector {
-    /// What a log that goes on from here on would have to know. It stays right until segments are
-    /// removed.
+    /// Beginning of a log that goes on from here on. It stays right until segments are removed.
     pub(crate) fn beginning(&self) -> Beginning {
         Beginning { before: self.gc_log.kept().before, gc_payload: self.gc_log.payload().to_vec() }
     }

@@ -147,7 +147,7 @@ impl Shared {
     }
 }
 
-/// The side of a log that forgets, and prepares.
+/// Part of a log that removes segments, and makes the next one before it is needed.
 pub struct Collector {
     pub(super) medium: Arc<dyn Medium>,
     pub(super) gc_log: GcLog,
@@ -207,7 +207,7 @@ impl Collector {
         let state = self.gc_log.payload().to_vec();
         let kept = {
             let mut known = self.shared.complete.lock();
-            // Before any of them goes: whoever reads from them finds out that they do.
+            // Before any segment goes: a reader of one of them sees that it is going.
             known.before = known.last_in(last.number);
             Kept { oldest: last.number.next(), before: known.before, state: known.state }
         };

@@ -40,8 +40,8 @@ pub struct State {
 }
 
 impl State {
-    /// What counts of this state and of one that was written later, or elsewhere: the later term;
-    /// of one term the one with a vote; and the larger committed index (G15).
+    /// The state that counts after this one and another that was written later, or elsewhere: the
+    /// later term; of one term the one with a vote; and the larger committed index (G15).
     #[must_use]
     pub fn followed_by(self, later: Self) -> Self {
         let rank = |state: Self| (state.term, state.vote.is_some());

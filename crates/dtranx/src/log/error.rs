@@ -123,7 +123,7 @@ pub enum LogError {
     Unreadable {
         /// The file that holds it.
         file: String,
-        /// Why the record makes no sense, for people.
+        /// Reason why the record makes no sense, for people.
         what: String,
     },
     /// An entry would make another one void that is known to be committed: this log, or that of

@@ -52,7 +52,8 @@ impl Mapped {
         };
         let (start, synchronous) = match map(MapFlags::SHARED_VALIDATE | MapFlags::SYNC) {
             Ok(start) => (start, true),
-            // The file system cannot promise it: not DAX.
+            // The file system refuses `MAP_SYNC`, because it is not DAX: what is written back is
+            // durable after a sync only.
             Err(_) => (map(MapFlags::SHARED)?, false),
         };
         Ok(Self { start: start.cast(), length, synchronous, write_back: detect() })

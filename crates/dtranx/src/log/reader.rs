@@ -117,7 +117,7 @@ fn finish(found: &mut Found, kept: Kept, reader: &mut dyn LogReader) -> Result<(
     Ok(())
 }
 
-/// What is done with the blocks of a segment.
+/// Reading of the blocks of one segment: counts them, and passes their records to a reader.
 struct Blocks<'a> {
     number: SegmentNumber,
     reads: Reads,

@@ -32,7 +32,8 @@ pub(super) trait Explored: Clone + Send + Sync + 'static {
 struct Report {
     /// Number of different states.
     states: usize,
-    /// What was found and the steps that lead to it, if any.
+    /// Description of the state that was found and the steps that lead to it; `None` if there is
+    /// none.
     found: Option<String>,
 }
 

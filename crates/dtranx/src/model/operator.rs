@@ -7,7 +7,7 @@ use std::convert::Infallible;
 use super::{plan::Plan, server::Server};
 use crate::core::{Decision, Epoch, Key, Known, Record, Recovery, ServerId, TranxId, flaw::Flaw, resolve::records};
 
-/// What survives when the servers are stopped, and was not durable.
+/// Parts of the state that were not durable and survive when the servers are stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Keeps {
     records: bool,
@@ -103,7 +103,7 @@ fn decided(servers: &[Server], plan: &Plan, resolution: Resolution) -> Option<Ve
     Some(records(&BTreeMap::from([(tranx, outcome)]), logs[&me].epochs_through()))
 }
 
-/// What a server's log says and, if that is in doubt, its items.
+/// State of a transaction by a server's log and, if that is in doubt, its items.
 fn known_to(server: &Server, log: &Recovery, plan: &Plan, tranx: TranxId) -> Known {
     let version = |key: &Key| Ok::<_, Infallible>(server.items.get(key).map(|item| item.version));
     match (log.known(tranx), log.doubt(tranx)) {

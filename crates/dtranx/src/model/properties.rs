@@ -89,8 +89,8 @@ fn refused_but_applied(state: &State) -> Option<String> {
     })
 }
 
-/// What is left on a server. As long as a server is away, the others remember what it has not said
-/// to be complete; but nothing is locked or in doubt.
+/// Describes what is left on a server. As long as a server is away, the others remember what it has
+/// not said to be complete; but nothing is locked or in doubt.
 fn leftovers(state: &State) -> Option<String> {
     let is_away = state.servers.iter().any(|server| server.is_ruined);
     state.servers.iter().find_map(|server| {

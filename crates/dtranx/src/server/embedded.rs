@@ -147,7 +147,7 @@ impl Waiting {
     }
 
     fn tell(&self, id: u64, answer: Answer) {
-        // Taken out first: the receiver may send its next request at once.
+        // Removed before the call, and without the lock: the receiver may send its next request.
         let waiting = self.lock().by_id.remove(&id);
         if let Some((_, done)) = waiting {
             done(answer);

@@ -185,7 +185,7 @@ pub(super) fn start(
     Ok(Engine { crew, stats, recovered_records })
 }
 
-/// What the server holds, for its reads.
+/// The keys that the server holds, for its reads.
 pub(super) fn holding(config: &ServerConfig) -> Holding {
     Holding::new(config.server, &config.cluster.partition)
 }
@@ -194,7 +194,7 @@ pub(super) fn stats(config: &ServerConfig, medium: &dyn Medium) -> Arc<ServerSta
     Arc::new(ServerStats::new(config.server, medium.describe(), Counters::new(), config.log_limit_bytes))
 }
 
-/// What is kept for snapshots by a node that begins in this epoch.
+/// Replaced items, kept for snapshots by a node that begins in this epoch.
 pub(super) fn history(config: &ServerConfig, stats: &ServerStats, epoch: Epoch) -> Arc<History> {
     stats.enter(epoch);
     let limits = HistoryLimits { window_ms: config.snapshot_window_ms, bytes: config.snapshot_bytes };

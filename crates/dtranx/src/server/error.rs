@@ -20,7 +20,7 @@ pub enum ServerError {
     Identity {
         /// The file that says whose the data are.
         file: String,
-        /// How the data differ from the configuration, for people.
+        /// Difference between the data and the configuration, for people.
         what: String,
     },
     /// A store cannot take the place of a lost one.

@@ -21,7 +21,7 @@ impl Holding {
         Self { me, configured, partition: partition.clone(), last: Mutex::new(None) }
     }
 
-    /// Where keys are that this server does not hold now: of the first such key.
+    /// Place of the first of these keys that this server does not hold now.
     ///
     /// # Errors
     /// The items cannot be read, or the map is damaged.
@@ -42,7 +42,7 @@ impl Holding {
         Some(self.missing(&map, keys))
     }
 
-    /// Where a part of the range is that this server does not hold now.
+    /// Place of the first part of the range that this server does not hold now.
     ///
     /// # Errors
     /// As for [`Holding::elsewhere`].
@@ -73,7 +73,7 @@ impl Holding {
         }
     }
 
-    /// Where the first of these keys is that this server does not hold by the map.
+    /// Place of the first of these keys that this server does not hold by the map.
     pub(super) fn missing(&self, map: &Map, keys: &[Key]) -> Option<Moved> {
         if self.is_fixed() {
             return None;
@@ -82,7 +82,7 @@ impl Holding {
         keys.iter().find(is_elsewhere).map(|key| map.around(key))
     }
 
-    /// Where the first part of the range is that this server does not hold by the map.
+    /// Place of the first part of the range that this server does not hold by the map.
     pub(super) fn missing_range(&self, map: &Map, range: &KeyRange) -> Option<Moved> {
         if self.is_fixed() {
             return None;

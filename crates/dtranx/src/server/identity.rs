@@ -50,7 +50,7 @@ pub(crate) struct Identity {
     state: State,
     /// Lost stores whose place this one takes, or has taken.
     replaces: Vec<StoreId>,
-    /// What the lost one can have promised, once all others have said so.
+    /// Bounds of what the lost store can have promised, once all others have said so.
     promised: Option<Promised>,
     /// This server, or which member of it this is.
     me: PeerId,
@@ -226,7 +226,8 @@ impl Identity {
         if self.me.member.is_none() {
             return refused(format!("server {} is no group: what its store had is lost with it", self.me));
         }
-        // Said before, it stays, whoever has been met since: the others judge it.
+        // A store that was named as lost before stays so, whichever were met since: the others
+        // judge it.
         if self.replaces.contains(&lost) {
             return Ok(());
         }

@@ -248,7 +248,7 @@ impl MemberEngine {
         };
         let Doors { entries, to_servers, to_clients } = doors;
         let kept = engine::history(&config, &stats, begun.node.tranx.epochs.now());
-        // Nothing has set it: there is one life in an engine.
+        // The error, a value that is set already, cannot occur: an engine has one life.
         let _ = history.set(kept.clone());
         let signals = Signals { workers: &planned };
         let inner = Inner { config: &config, stats: &stats, signals, history: kept, to_servers, to_clients };

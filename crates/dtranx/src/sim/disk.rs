@@ -125,7 +125,7 @@ impl Disk {
         Some(replaced.map_or_else(|| self.seen(key, history), |(_, seen)| *seen))
     }
 
-    /// What a read sees now.
+    /// Version and number of writes that a read of a key sees now.
     pub(crate) fn seen(&self, key: &Key, history: &History) -> Seen {
         let version = self.items.get(key).map(|item| item.version);
         let order = history.writes.get(key).map_or(&[][..], Vec::as_slice);

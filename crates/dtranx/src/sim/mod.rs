@@ -43,7 +43,7 @@ mod tests;
 
 pub use options::SimOptions;
 
-/// What happened in a simulated run, counted.
+/// Counts of the events of a simulated run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     /// Transactions that clients know to be committed.
@@ -54,7 +54,7 @@ pub struct Report {
     pub unknown_committed: usize,
     /// Aborted transactions whose outcome clients do not know.
     pub unknown_aborted: usize,
-    /// Requests without an answer of which a later life of the server has told what became of them.
+    /// Requests without an answer whose outcome a later life of the server has answered.
     pub told: usize,
     /// Snapshots that were made and read to their end.
     pub snapshots: usize,
@@ -64,7 +64,7 @@ pub struct Report {
     pub events: u64,
     /// The most sealed segments that any server had at once.
     pub most_segments: usize,
-    /// What happened to the servers that are groups.
+    /// Counts of what happened to the servers that are groups.
     #[cfg(test)]
     pub(crate) groups: group_counts::GroupCounts,
 }

@@ -12,7 +12,7 @@ use crate::core::{ClientId, Command, Epoch, Input, Key, Node, NodeConfig, Partit
 pub(crate) struct Server {
     pub(crate) place: Place,
     pub(crate) disk: Disk,
-    /// What a member of a group has besides.
+    /// State that a member of a group has besides.
     #[cfg(test)]
     pub(crate) member: Option<super::member::Member>,
     /// `None` while it is down.

@@ -30,7 +30,7 @@ pub(crate) struct World<'a> {
     pub(crate) crashes: usize,
     pub(crate) events: u64,
     pub(crate) most_segments: usize,
-    /// Number of requests of which a later life has told what became of them.
+    /// Number of requests whose outcome a later life has answered.
     pub(crate) told: usize,
     pub(super) clients: Vec<Client>,
     /// Called with every event and command.
@@ -49,7 +49,7 @@ pub(crate) struct World<'a> {
     /// Records of the entries of groups. A place in a group's log has one content at most.
     #[cfg(test)]
     pub(super) contents: BTreeMap<(ServerId, crate::core::group::Position), Vec<crate::core::Record>>,
-    /// What has happened to the servers that are groups.
+    /// Counts of what happened to the servers that are groups.
     #[cfg(test)]
     pub(crate) groups: super::group_counts::GroupCounts,
 }
@@ -95,7 +95,7 @@ pub(crate) enum Event {
         transaction: Transaction,
         again: Again,
     },
-    /// What became of a request?
+    /// Question to a server about the outcome of a request.
     Question {
         to: Place,
         request: RequestId,

@@ -57,9 +57,9 @@ pub struct QueueReading {
     pub longest: u64,
     /// Greatest number of events that it holds.
     pub capacity: u64,
-    /// Events that were refused because it was full.
+    /// Number of events that were refused because the queue was full.
     pub refused: u64,
-    /// Events that waited with their sender because it was full.
+    /// Number of events that their senders kept back because the queue was full.
     pub kept_back: u64,
 }
 

@@ -309,7 +309,7 @@ pub struct ServerStatus {
     /// Number of transactions that hold or wait for locks, and of probes that wait for keys to be
     /// free.
     pub locking: u64,
-    /// Number of those that wait.
+    /// Number of these transactions and probes that wait.
     pub lock_waiting: u64,
     /// Number of events that contradict the protocol; zero unless something is wrong.
     pub anomalies: u64,

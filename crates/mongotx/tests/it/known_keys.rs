@@ -509,8 +509,8 @@ async fn key_is_forgotten_when_its_document_has_another_one() {
     assert_eq!(sent.await, BTreeMap::from([("find".to_owned(), 1)]));
 }
 
-/// What the client knows of an index is some seconds old at times. One document that matches is an
-/// answer still to whoever wants one.
+/// What the client knows of an index is some seconds old at times. A query for one document may
+/// still be answered by the one that is remembered.
 #[tokio::test]
 async fn query_for_all_finds_what_came_when_another_client_had_dropped_the_index() {
     let place = place(&Statement::ALL.map(pair).concat()).await;

@@ -19,8 +19,8 @@
 //! the answer); answers of several batches (not believed); decisions whose outcome stays unknown
 //! (the lease is lost); scans that miss a document (no index of the collection changes); documents
 //! that the server refuses to finish; writes outside transactions, each of which is one document at
-//! one moment; documents of the query's own transaction, which nobody else changes while it is
-//! under way.
+//! one moment; documents of the query's own transaction, which no other client changes while it
+//! is under way.
 
 pub mod model;
 pub mod plan;

@@ -143,7 +143,8 @@ pub fn fuse_together(all: &[Fusing<'_>], writer: TxId, over: &[TxId], max_bytes:
             return None;
         }
         let entry = constants.into_entry();
-        // Each entry has the `_id`, which stands in two lists besides.
+        // Each entry has its document's `_id`, which is also in two lists: the pipeline's, and that
+        // of the statement's filter.
         bytes += 3 * entry.as_bytes().len();
         if bytes > max_bytes {
             return None;

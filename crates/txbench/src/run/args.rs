@@ -52,7 +52,8 @@ pub struct RunArgs {
     /// Number of nodes that must have a write before it is answered, or "majority"
     #[arg(long, default_value = "majority", value_parser = acknowledged)]
     pub write_concern: Acknowledged,
-    /// Whether these nodes must have the write in their journals on disk
+    /// Whether a write is answered only when it is in the journals, on disk, of the nodes of
+    /// --write-concern
     #[arg(long, default_value_t = true, action = clap::ArgAction::Set)]
     pub journal: bool,
     /// A running server for targets that need no replica set; one is started if none is named

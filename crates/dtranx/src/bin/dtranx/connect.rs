@@ -15,7 +15,7 @@ pub(crate) struct Connect {
     /// all servers
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7101", global = true)]
     server: Vec<SocketAddr>,
-    /// How long a request may take, in milliseconds
+    /// Time limit of a request, in milliseconds
     #[arg(long, value_name = "MS", default_value_t = 5000, global = true)]
     timeout_ms: u64,
     /// The file with the secret of the cluster's clients, if it has one

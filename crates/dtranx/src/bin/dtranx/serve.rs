@@ -27,27 +27,26 @@ pub(crate) struct ServeOptions {
     /// Address for metrics (Prometheus)
     #[arg(long, value_name = "ADDRESS")]
     metrics: Option<std::net::SocketAddr>,
-    /// How many connections clients may have [default: what the limit of open files leaves, up to
-    /// 4096]
+    /// Limit of connections of clients [default: what the limit of open files leaves, up to 4096]
     #[arg(long, value_name = "NUMBER")]
     client_connections: Option<u32>,
-    /// How many MiB clients may hold: requests on the way and under way, answers that are not sent
+    /// Memory for clients, in MiB: requests on the way and under way, answers that are not sent
     /// [default: 256]
     #[arg(long, value_name = "MIB")]
     client_mib: Option<u64>,
-    /// How long a client may ask nothing before its connection is closed, in milliseconds; 0: for
-    /// ever [default: 600000]
+    /// Time without a request after which a client's connection is closed, in milliseconds; 0:
+    /// never [default: 600000]
     #[arg(long, value_name = "MS")]
     client_idle_ms: Option<u64>,
-    /// How long a request waits for locks, in milliseconds [default: 1000]
+    /// Time limit of a request's wait for locks, in milliseconds [default: 1000]
     #[arg(long, value_name = "MS")]
     lock_wait_ms: Option<u64>,
-    /// How long a request that has locks on other servers waits behind an older one while nothing
-    /// changes, in milliseconds: 1 to 1000 [default: 10]
+    /// Time for which a request that has locks on other servers waits behind an older one while
+    /// nothing changes, in milliseconds: 1 to 1000 [default: 10]
     #[arg(long, value_name = "MS")]
     lock_patience_ms: Option<u64>,
-    /// How long locks are kept for another attempt of a transaction whose reads were stale, in
-    /// milliseconds: 0 (not at all) to 1000 [default: 100]
+    /// Time for which locks are kept for another attempt of a transaction whose reads were stale,
+    /// in milliseconds: 0 (not at all) to 1000 [default: 100]
     #[arg(long, value_name = "MS")]
     lock_keep_ms: Option<u64>,
     /// Ends when standard input is closed, as it is when the parent ends
@@ -74,7 +73,7 @@ pub(crate) fn serve(options: &ServeOptions) -> Result<(), Failure> {
     raise_descriptor_limit();
     if options.until_stdin_closes {
         std::thread::spawn(|| {
-            // Whatever comes is ignored; the end counts.
+            // Input is read and ignored until it ends.
             let _ = std::io::stdin().read_to_end(&mut Vec::new());
             std::process::exit(0);
         });

@@ -33,7 +33,8 @@ pub(crate) fn show_status(options: &StatusOptions) -> Result<(), Failure> {
     if silent.is_empty() { Ok(()) } else { Err(Failure::No(silent.join("; "))) }
 }
 
-/// Where a server is to be reached. The status of a group is its leader's, which any member may be.
+/// Addresses of a server, as the status names them. The status of a group is its leader's, which
+/// any member may be.
 fn place(cluster: &Cluster, server: ServerId) -> String {
     let addresses: Vec<_> = cluster.addresses(server).iter().map(ToString::to_string).collect();
     let kind = if cluster.is_group(server) { "led by one of" } else { "at" };

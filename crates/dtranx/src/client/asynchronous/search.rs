@@ -108,7 +108,7 @@ impl AsyncClient {
         (maps, failed)
     }
 
-    /// Where all keys are: the ranges in order, each with the server that holds it.
+    /// Map of all keys: the ranges in order, each with the server that holds it.
     ///
     /// # Errors
     /// A server does not answer.

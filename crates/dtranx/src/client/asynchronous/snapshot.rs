@@ -22,7 +22,8 @@ use crate::wire::{Ask, Reply};
 pub struct AsyncSnapshot {
     client: AsyncClient,
     epoch: Epoch,
-    /// Where keys were at the snapshot's moment, once a server was asked that did not hold them.
+    /// Map of the keys at the snapshot's moment; empty until a server that did not hold a key was
+    /// asked for it.
     map: Arc<OnceLock<Arc<Map>>>,
 }
 
@@ -137,7 +138,7 @@ impl AsyncSnapshot {
         Ok(Some(values))
     }
 
-    /// Where keys were at the snapshot's moment, or are now, if that is not known.
+    /// Map of the keys at the snapshot's moment, or the present one if that is not known.
     fn map(&self) -> Arc<Map> {
         self.map.get().map_or_else(|| self.client.inner.map(), Arc::clone)
     }
@@ -146,7 +147,7 @@ impl AsyncSnapshot {
     async fn find_out(&self) -> Result<()> {
         let (map, failed) = self.client.maps(Some(self.epoch)).await;
         failed.map_or(Ok(()), Err)?;
-        // Whoever was first has found out the same.
+        // Another task that was first has found the same map.
         drop(self.map.set(Arc::new(map)));
         Ok(())
     }

@@ -76,7 +76,7 @@ impl Client {
         block_on(self.inner.status(server))
     }
 
-    /// Where all keys are: see [`AsyncClient::map`].
+    /// Map of all keys: see [`AsyncClient::map`].
     ///
     /// # Errors
     /// A server does not answer.

@@ -47,7 +47,7 @@ pub(super) struct Waiting {
     /// Name under which a copy of the request was sent, by this link or before `ask_again`. The
     /// copy may have been carried out: a commit must not be sent under another name.
     pub(super) name: Option<ClientId>,
-    /// What [`State::heard`] was before the first copy was sent.
+    /// Value of [`State::heard`] before the first copy was sent.
     above: u64,
     /// Time at which it was sent, while it waits here.
     pub(super) sent: Option<Instant>,
@@ -362,7 +362,7 @@ pub(super) mod tests {
         assert!(!is_answered(&mut state, overloaded()) && is_answered(&mut state, overloaded()));
     }
 
-    /// How many copies were sent before `ask_again` is not known any more.
+    /// The number of copies that were sent before `ask_again` is not known any more.
     #[test]
     fn refusal_before_the_commit_is_sent_again_may_be_of_the_first_of_several_copies() {
         let mut state = connected();

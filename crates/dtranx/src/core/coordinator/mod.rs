@@ -156,7 +156,7 @@ impl Coordinator {
         (self.usable >= self.incarnation.0).then_some(self.incarnation)
     }
 
-    /// What became of a request of an earlier life: see [`super::Node::request_outcome`].
+    /// Outcome of a request of an earlier life: see [`super::Node::request_outcome`].
     pub(crate) fn request_outcome(&self, config: &NodeConfig, request: RequestId, above: u64) -> RequestOutcome {
         let Some(life) = self.incarnation() else { return RequestOutcome::Indeterminate };
         self.past.request_outcome(config, life, request, above)

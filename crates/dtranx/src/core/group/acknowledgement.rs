@@ -7,7 +7,8 @@ use super::{
     log::OwnLog,
 };
 
-/// What each follower has said to have synced, in the term of the leader that this member is.
+/// The last entry that each follower has said to have synced, in the term of the leader that this
+/// member is.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Acknowledgements {
     said: BTreeMap<MemberId, Position>,
@@ -26,7 +27,8 @@ impl Acknowledgements {
         Self::countable(*said, own, counted)
     }
 
-    /// What may be counted for this follower now that more is synced.
+    /// The position that may be counted for this follower now that more of the own log is synced;
+    /// `None` if that is nothing new.
     pub(super) fn synced(&self, from: MemberId, own: &OwnLog, counted: Index) -> Option<Position> {
         Self::countable(*self.said.get(&from)?, own, counted)
     }
@@ -36,7 +38,7 @@ impl Acknowledgements {
         (through.index > counted).then_some(through)
     }
 
-    /// What of a batch a follower has not acknowledged yet; `None` if that is nothing.
+    /// The part of a batch that a follower has not acknowledged yet; `None` if that is nothing.
     pub(super) fn unsaid(&self, to: MemberId, entries: Entries) -> Option<Entries> {
         match self.said.get(&to).and_then(|said| entries.since(*said)) {
             Some(rest) if !entries.is_empty() => (!rest.is_empty()).then_some(rest),

@@ -1,5 +1,5 @@
-//! PreVote: a member asks whether it would be elected before it stands, and nobody who hears of a
-//! leader would. So a member that was cut off does not depose the leader when it is back.
+//! PreVote: a member asks whether it would be elected before it stands, and members that hear of a
+//! leader refuse. So a member that was cut off does not depose the leader when it is back.
 
 use std::collections::BTreeSet;
 

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use super::id::{MemberId, WriteId};
 
-/// What has happened since the timers went off last.
+/// The members that were heard of since the timers went off last, and the last write before.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Contact {
     heard: BTreeSet<MemberId>,

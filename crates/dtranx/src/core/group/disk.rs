@@ -7,7 +7,7 @@ use super::{
     id::{Entries, Index, Position, WriteId},
 };
 
-/// What a disk has for certain, and the records that it may lose.
+/// The records that a disk has for certain, and those that it may lose.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Disk {
     durable: Found,

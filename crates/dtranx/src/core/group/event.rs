@@ -38,7 +38,7 @@ pub(crate) enum Timer {
     Disk,
 }
 
-/// What a member must not forget besides its entries. It is a record of its own in the log.
+/// State that a member keeps durably besides its entries. It is a record of its own in the log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct State {
     pub(crate) term: u64,
@@ -86,7 +86,7 @@ pub(crate) enum Command {
     Stop(Damage),
 }
 
-/// What must not have happened to a log.
+/// Damage of a log that a member notices: a state that no sound log gets into.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Damage {
     /// An entry that this member knows to be committed is to be replaced.

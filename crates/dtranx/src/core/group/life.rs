@@ -10,7 +10,7 @@ use super::{
 pub(super) struct Life {
     /// The life whose node runs here.
     serving: Option<Term>,
-    /// Last entry that was applied, or that the node was told of.
+    /// Last entry that was applied, or that was passed to the node.
     acted: Index,
 }
 

@@ -61,8 +61,8 @@ impl OwnLog {
         self.entries.get_term(index).map_or(self.entries.prev_position(), |term| Position { term, index })
     }
 
-    /// What of these entries the log does not have: from the first on that has another term here,
-    /// or is not here (G8).
+    /// The part of these entries that the log does not have: from the first on that has another
+    /// term here, or is not here (G8).
     pub(super) fn missing(&self, entries: &Entries) -> Option<Entries> {
         let (previous, last) = (entries.prev_position().index.get(), entries.last_position().index.get());
         let differs = |index: &u64| self.entries.get_term(Index::new(*index)) != entries.get_term(Index::new(*index));

@@ -54,7 +54,7 @@ pub(crate) struct Group {
     pub(super) rounds: Rounds,
     pub(super) canvass: Canvass,
     pub(super) contact: Contact,
-    /// What it has heard since then.
+    /// Answers of the others, while this member rejoins.
     pub(super) rejoining: Rejoining,
     pub(super) is_stopped: bool,
 }
@@ -164,8 +164,8 @@ impl Group {
     }
 
     /// Returns true if this member needs a leader's items instead of entries up to this one, which
-    /// it does not have. What the crate has given up may be in the log still: it was not committed
-    /// then, and is acknowledged to nobody in this term.
+    /// it does not have. Entries that the crate has given up may be in the log still: they were not
+    /// committed then, and are not acknowledged in this term.
     pub(crate) fn lacks(&self, before: Position) -> bool {
         self.lead.is_none() && self.committed < before.index && !self.raft.entries().contains(before)
     }

@@ -30,7 +30,7 @@ struct Answer {
     rejoins: bool,
 }
 
-/// What a rejoining member has heard of the others.
+/// Answers of the other members to one that rejoins.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Rejoining {
     answers: BTreeMap<MemberId, Answer>,

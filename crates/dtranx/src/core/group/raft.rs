@@ -19,9 +19,9 @@ pub(super) struct Raft {
     node: Node,
 }
 
-/// What tells two of them apart. Counters do not, and neither do the votes of an election that is
-/// not won: a candidate of three members that has one vote more is a leader. Of five it would not
-/// be, so a model of five has to keep these votes itself.
+/// Values by which two nodes are compared. Counters are not among them, nor are the votes of an
+/// election that is not won: a candidate of three members that has one vote more is a leader. Of
+/// five it would not be, so a model of five has to keep these votes itself.
 type Key<'a> = (Term, Option<noraft::NodeId>, Role, &'a Entries, Index, Vec<Option<Index>>);
 
 impl Raft {
@@ -91,12 +91,13 @@ impl Raft {
         self.node.handle_message(message)
     }
 
-    /// Hears from a member of a later term: follows nobody in it yet.
+    /// Takes over the later term of another member, without a leader in it yet.
     pub(super) fn observe(&mut self, from: MemberId, term: Term) -> Result<(), Error> {
         self.receive(&noraft::Message::RequestVoteReply { from: from.into(), term, vote_granted: false })
     }
 
-    /// What it wants done. Everything is taken after each call, so nothing is ever merged.
+    /// Actions that the node demands. Everything is taken after each call, so nothing is ever
+    /// merged.
     pub(super) fn take(&mut self) -> Actions {
         std::mem::take(self.node.actions_mut())
     }

@@ -230,7 +230,7 @@ fn more_transactions_than_a_participant_may_remember_are_refused_by_the_limits_n
     assert_eq!(rig.node.status().remembered, 1);
 }
 
-/// Whatever number of them there is to be forgotten, and wherever the last one of a round is.
+/// For each number of transactions to forget, and each place of the last one of a round.
 #[test]
 fn complete_transactions_are_forgotten_up_to_the_last_one() {
     for count in [1, 63, 64, 65, 127, 128, 129, 300] {

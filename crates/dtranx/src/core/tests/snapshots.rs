@@ -254,7 +254,8 @@ fn yes_to_a_read_waits_for_an_epoch_that_a_commit_has_brought_along() {
     assert_eq!(sent(rig.flush()), [validated(1, Vote::Yes, 9)]);
 }
 
-/// What was said before a restart is of no later epoch than the server begins in after it.
+/// A message that was sent before a restart is of no later epoch than the server begins in after
+/// it.
 #[test]
 fn yes_to_a_read_is_of_no_later_epoch_than_the_next_life_begins_in() {
     let mut rig = Rig::new(|_| ());

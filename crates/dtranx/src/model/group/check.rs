@@ -133,7 +133,7 @@ fn make_room(plan: &Plan, state: &mut State, leader: usize) {
     }
 }
 
-/// What is left on a server at rest.
+/// Describes what is left on a server at rest.
 fn leftovers(state: &State, leader: usize) -> Option<String> {
     [leader, OTHER].into_iter().find_map(|at| {
         let status = state.node(at)?.status();

@@ -12,7 +12,7 @@ use crate::core::{
     machine::{GcEvent, Outbox, Turn},
 };
 
-/// What a member that does not lead may remove.
+/// Part of the log that a member that does not lead may remove.
 struct Removal {
     /// Number of entries that are applied before.
     applied: usize,
@@ -64,7 +64,7 @@ impl State {
         }
     }
 
-    /// What a follower may remove, by the last marks that it knows to be committed.
+    /// Part of the log that a follower may remove, by the last marks that it knows to be committed.
     fn removal(&self, plan: &Plan, at: usize) -> Option<Removal> {
         let member = &self.members[at];
         let known = member.committed.min(member.server.durable);

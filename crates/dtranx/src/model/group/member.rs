@@ -52,9 +52,9 @@ pub(super) struct Lead {
     pub(super) first: usize,
     /// Number of entries that each member has acknowledged to this leader.
     pub(super) acknowledged: [usize; MEMBERS],
-    /// What waits for a round.
+    /// Commands that wait for a round.
     pub(super) held: Vec<Command>,
-    /// What leaves when the round that is under way ends.
+    /// Commands that leave when the round that is under way ends.
     pub(super) round: Vec<Command>,
     /// Whether a round has ended; counts only where rounds of before are believed.
     pub(super) was_confirmed: bool,

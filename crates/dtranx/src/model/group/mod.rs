@@ -1,6 +1,6 @@
 //! The model of a group: three members that keep one log, as decision 0075 describes it.
 //!
-//! For its cluster the group is server 1; server 2 stands alone and never fails. Whoever leads the
+//! For its cluster the group is server 1; server 2 stands alone and never fails. The leader of the
 //! group runs the real [`Node`](crate::core::Node), and begins it from the log by the real
 //! recovery, so transactions are those of the real protocol. Each record is an entry, and a
 //! segment, of its own.
@@ -33,11 +33,11 @@
 //! arrive in any order, and reach any member that believes to lead.
 //!
 //! Left out:
-//! - the bytes of the log, how damage is told from a torn tail, and segments of several entries:
-//!   that a life begins with a new one (G18) only shows in the flaw;
+//! - the bytes of the log, how damage is distinguished from a torn tail, and segments of several
+//!   entries: that a life begins with a new one (G18) only shows in the flaw;
 //! - term and vote that are synced late (G3), which the model `members` has, and which of two
 //!   records of them counts (the rest of G15): a member forgets neither here, and every election
-//!   succeeds, so that nobody votes in a term that another member stands for;
+//!   succeeds, so that no member votes in a term that another member stands for;
 //! - acknowledgements that are kept for the leader's next sync (the rest of G17), which `members`
 //!   has: all are counted anew at each step;
 //! - reads and writes that are under way when a life ends (the rest of G19): the storage answers at

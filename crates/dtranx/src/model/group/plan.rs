@@ -84,7 +84,8 @@ pub(super) enum Flaw {
     ConfirmedBefore,
     /// G6: a round takes along what was said after it began.
     LatecomersLeave,
-    /// G7: what a leader does not know is aborted, whoever has numbered it.
+    /// G7: a transaction that a leader does not know is aborted, also one that another leader has
+    /// numbered.
     AnswersForLaterLives,
     /// G8: a follower makes its log as long as the batch says.
     CutsWithoutConflict,

@@ -29,7 +29,7 @@ pub(super) struct State {
     pub(super) applied: BTreeMap<TranxId, usize>,
     /// Terms of the entries that a member has acted on as committed.
     pub(super) acted: Vec<u64>,
-    /// What went wrong in a step.
+    /// Description of a fault in a step.
     pub(super) broken: Option<String>,
     pub(super) budget: Budget,
 }

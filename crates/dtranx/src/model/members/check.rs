@@ -59,7 +59,7 @@ fn forked(state: &State) -> Option<String> {
     })
 }
 
-/// Why members with nothing under way do not come to rest.
+/// Describes why members with nothing under way do not come to rest.
 fn unrest(mut state: State) -> Option<String> {
     for round in 0..MAX_ELECTIONS {
         // Without a leader that is heard of, members ask in turn, and the longest log is granted.

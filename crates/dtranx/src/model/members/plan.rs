@@ -24,7 +24,7 @@ pub(super) struct Plan {
     pub(super) cut: Vec<(usize, usize)>,
     /// Number of entries that only the first leader has when the exploration begins.
     pub(super) ahead: usize,
-    /// Whether the second has been elected by the third before that, and the first not been told.
+    /// Whether the third has elected the second before that, and the first has not heard of it.
     pub(super) is_replaced: bool,
     /// Only this member appends entries, and begins rounds by its timer, if one is named.
     pub(super) writer: Option<usize>,

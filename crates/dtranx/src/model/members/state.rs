@@ -18,7 +18,7 @@ pub(super) const MAJORITY: usize = 2;
 pub(super) struct Member {
     pub(super) group: Group,
     pub(super) disk: Disk,
-    /// What its machine has said: how it is to be started again.
+    /// State in which its machine is to be started again, if it has said so.
     pub(super) next: Option<Option<Rejoin>>,
 }
 
@@ -53,13 +53,13 @@ pub(super) struct State {
     pub(super) network: BTreeMap<u64, Post>,
     /// Entries that a member has acted on as committed, from the first on.
     pub(super) acted: Vec<Position>,
-    /// Who has led in which term, and whether a life of it has begun.
+    /// The leader of each term, and whether a life of it has begun.
     pub(super) leaders: BTreeMap<Term, (usize, bool)>,
     /// Disk of the lost store.
     pub(super) lost: Option<Disk>,
     /// Answers that wait: whether a later term had a leader when each was said.
     pub(super) held: BTreeMap<u64, bool>,
-    /// What went wrong in a step.
+    /// Description of a fault in a step.
     pub(super) broken: Option<String>,
     pub(super) budget: Budget,
 }
@@ -266,7 +266,7 @@ impl State {
         self.forget(plan);
     }
 
-    /// Forgets what need not be told apart, and messages that have no effect any more.
+    /// Forgets differences that do not matter, and messages that have no effect any more.
     fn forget(&mut self, plan: &Plan) {
         for member in &mut self.members {
             member.group.forget();

@@ -54,7 +54,7 @@ pub(super) struct Stored {
     /// Lost stores whose place this one takes, or has taken.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) replaces: Vec<String>,
-    /// What the lost one can have promised.
+    /// Bounds of what the lost store can have promised.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) promised: Option<SpelledPromised>,
     /// Stores whose place others have taken, by member.

@@ -88,7 +88,8 @@ impl NetworkStage {
                 if let Over::Wire(error) = over {
                     eprintln!("dtranx: server {}: a connection is closed: {error}", self.me);
                 }
-                // Answers to what came before are sent if they can be.
+                // The answers to earlier requests are sent, as far as the socket takes them at
+                // once.
                 if let Some(connection) = self.connections.get_mut(&token) {
                     let _ = connection.send(now_ms);
                 }

@@ -183,7 +183,7 @@ mod tests {
         let outcome =
             Record::Outcome { tranx: TranxId { server: other, number: 4 }, outcome: Outcome::Commit(Epoch(1)) };
         records.see(Sight::InOrder(&postcard::to_allocvec(&outcome).unwrap())).unwrap();
-        // 3 may have been in a segment that is removed; 6 is in doubt; nobody has seen 7.
+        // 3 may have been in a segment that is removed; 6 is in doubt; 7 is in no record.
         let vouched = [3, 4, 5, 6, 7].map(|number| records.vouch_for(TranxId { server: other, number }).unwrap());
         assert_eq!(vouched, [true, true, false, true, false]);
     }

@@ -21,7 +21,7 @@ pub(in crate::server) struct GcStage {
     pub(in crate::server) gc: Gc,
     pub(in crate::server) config: Arc<NodeConfig>,
     pub(in crate::server) storage: Arc<dyn Storage>,
-    /// What is kept for snapshots; nothing as long as no node runs here.
+    /// Replaced items that are kept for snapshots; empty as long as no node runs here.
     pub(in crate::server) history: Arc<OnceLock<Arc<History>>>,
     pub(in crate::server) collector: Collector,
     pub(in crate::server) pin: Pin,

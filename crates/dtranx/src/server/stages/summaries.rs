@@ -110,8 +110,8 @@ mod tests {
         assert_eq!(summaries.commit(9), [(SegmentId(2), summary(&[14]))]);
     }
 
-    /// Reserves numbers that nobody reaches. Its segment could not go before a later record
-    /// reserves as many.
+    /// The entry reserves numbers that are never reached: its segment could not go before a later
+    /// record reserves as many.
     #[test]
     fn void_entry_is_not_counted_in_any_segment() {
         let reserve = Record::Reserve { through: 1 << 40 };

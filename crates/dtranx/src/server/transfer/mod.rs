@@ -39,6 +39,6 @@ pub(super) struct Whole {
     pub(super) before: Position,
     /// Payload of the leader's GC log.
     pub(super) gc_payload: Vec<u8>,
-    /// The member's own state: it has told nobody of a later one.
+    /// The member's own state: it has sent no later one to another member.
     pub(super) state: State,
 }

@@ -1,6 +1,6 @@
 //! Servers that are groups of three members (decision 0075): each member runs the real machine
-//! (`core::group`), on a disk of its own that keeps any beginning of what was not synced; whoever
-//! leads runs the real node, and the others the real recovery. Between members messages are lost,
+//! (`core::group`), on a disk of its own that keeps any beginning of what was not synced; the
+//! leader runs the real node, and the others the real recovery. Between members messages are lost,
 //! repeated and late as between servers; members cannot reach each other, stand still, crash, lose
 //! their disk for good, and their disks hang.
 //!

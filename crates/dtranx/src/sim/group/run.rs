@@ -95,7 +95,8 @@ impl World<'_> {
         }
     }
 
-    /// Cuts the leader off from the others of this member's group, or this member if nobody leads.
+    /// Cuts the leader off from the others of this member's group, or this member if there is no
+    /// leader.
     fn isolate(&mut self, member: Place, until_us: u64) {
         let members = self.servers.values().filter(|other| other.id() == member.server);
         let leads = members.clone().find(|other| other.node.is_some()).map_or(member, |leader| leader.place);
@@ -106,7 +107,7 @@ impl World<'_> {
         }
     }
 
-    /// What the node has logged since the last entry is the next one.
+    /// Makes the records that the node has logged since the last entry the next entry.
     fn fill_entry(&mut self, place: Place) {
         let Some(member) = self.servers.get_mut(&place).and_then(|server| server.member.as_mut()) else { return };
         let Some(life) = member.machine.as_ref().and_then(Group::serving) else { return };

@@ -177,8 +177,8 @@ impl Log {
     }
 }
 
-/// What counts of a state and of a later one: the later term, of one term the one with a vote, and
-/// the larger committed index (G15).
+/// The state that counts after an earlier and a later one: the later term, of one term the one with
+/// a vote, and the larger committed index (G15).
 fn newer(state: State, later: State) -> State {
     let rank = |state: State| (state.term, state.vote.is_some());
     let newest = if rank(later) >= rank(state) { later } else { state };

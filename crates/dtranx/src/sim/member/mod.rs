@@ -37,7 +37,7 @@ pub(crate) enum GroupEvent {
         from: Place,
         message: Message,
     },
-    /// What the node of this life has logged becomes an entry.
+    /// The records that the node of this life has logged become an entry.
     Gather {
         life: u64,
     },
@@ -45,7 +45,7 @@ pub(crate) enum GroupEvent {
     LoseDisk,
     /// The disk syncs nothing for so long, in microseconds.
     Hang(u64),
-    /// Whoever leads this member's group is cut off from the others for so long.
+    /// The leader of this member's group is cut off from the others for so long, in microseconds.
     Isolate(u64),
 }
 
@@ -65,9 +65,9 @@ pub(crate) struct Member {
     pub(crate) hung_until_us: u64,
     /// Reads what is committed, while there is no node.
     pub(crate) recovery: Option<Recovery>,
-    /// What it has applied since it began to read.
+    /// Transactions that it has applied since it began to read, with their writes.
     pub(crate) applied: Vec<(TranxId, Vec<Write>)>,
-    /// The last entry that was applied, or that the node was told of.
+    /// The last entry that was applied, or that was passed to the node.
     pub(crate) acted: Index,
     /// Records of the node that are in no entry yet, with the ticket of the last one.
     pub(crate) gathered: Vec<Record>,

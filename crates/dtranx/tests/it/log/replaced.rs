@@ -112,8 +112,8 @@ fn survey_of_a_log_whose_beginning_is_lost_sees_what_is_not_void() {
     }
 }
 
-/// What the GC log knows to be committed may be a later entry of that index than the one that is
-/// read first.
+/// The entry that the GC log knows to be committed may be a later one of that index than the one
+/// that is read first.
 #[test]
 fn entry_that_was_replaced_before_its_index_was_committed_is_no_damage() {
     let mut steps: Vec<Step> = (1..=4).map(|index| entry(index, 1)).collect();

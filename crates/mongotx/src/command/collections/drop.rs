@@ -61,7 +61,7 @@ pub(crate) async fn drop_database(core: &Arc<Core>, db: &str) -> Result<()> {
             events.extend(core.catalog.dropped_event(&ns).await?);
         }
     }
-    // The same.
+    // Until the catalog has forgotten what it knew of the database, reads may rest on it.
     let change = core.server.own_changes().changing_any();
     let command = core.server.run_directly(db, doc! {"dropDatabase": 1}).boxed();
     let dropped = if events.is_empty() {

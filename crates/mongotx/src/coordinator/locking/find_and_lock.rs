@@ -83,7 +83,8 @@ impl Locking {
             return Ok(None);
         }
         let known = self.catalog.look_up(ns).await?;
-        // Only where it could matter: whoever asks may get a lease taken.
+        // Asked only where the answer matters: the question may make this client take the read
+        // lease.
         let is_leased = may_find_first(tx, ns, query, asked) && self.unprobed.may_be_unprobed(ns, &query.options);
         if free_one(tx, &known, ns, query, asked, is_leased).is_none() || !change.is_one_statement() {
             return Ok(None);

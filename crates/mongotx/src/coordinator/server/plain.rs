@@ -196,7 +196,8 @@ impl Server {
         loop {
             match tokio::time::timeout(RENEWED_AFTER, &mut write).await {
                 Ok(answer) => return answer,
-                // The write may have all connections: then the next time will do.
+                // Where no connection is free, because writes have all of them, the notice is
+                // renewed at the next timeout.
                 Err(_) => self.renew_notice(ns).await,
             }
         }

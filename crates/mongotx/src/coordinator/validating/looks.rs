@@ -186,8 +186,8 @@ impl Looks {
 async fn turn_after(before: Option<SharedLook>, at_once: Arc<Notify>) {
     let Some(before) = before else { return };
     tokio::select! {
-        // Its answer is for the earlier callers, and so is its error. A connection that swallows it
-        // stops no other caller.
+        // The earlier callers get its answer, or its error. This one waits for a limited time: the
+        // connection may be broken and never answer.
         _ = tokio::time::timeout(LONGEST_WAIT, LookShare::new(before)) => {}
         () = at_once.notified() => {}
     }

@@ -127,7 +127,8 @@ impl Unchanged {
             && [before, later].iter().all(|look| look.is_silent(&known, &stamps))
             && by_others == Some(false)
             && self.server.is_bound()
-            // Last: what is decided or written meanwhile has begun before it could be seen.
+            // Own changes are compared last: one that was decided or written during this check was
+            // counted before it took effect.
             && self.server.own_changes().are_none(footprint, baseline.begin_point.own)
     }
 }

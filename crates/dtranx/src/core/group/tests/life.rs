@@ -20,7 +20,7 @@ fn applied(out: &[Command]) -> Vec<u64> {
 
 #[test]
 fn node_begins_when_the_first_entry_of_its_term_is_committed() {
-    // b has an entry of a's that nobody else has.
+    // b has an entry of a's that c does not have.
     let mut rig = Rig::with([(1, 1, &[1]), (1, 1, &[1, 1]), (1, 1, &[1])]);
     rig.tick(B, Timer::Election);
     rig.deliver(B, C);

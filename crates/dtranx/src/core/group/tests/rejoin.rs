@@ -22,7 +22,7 @@ fn asking() -> Group {
     start(Rejoin::Asking, empty()).0
 }
 
-/// What the others have answered: term 3, and entries up to the fifth.
+/// Bounds that the others have answered: term 3, and entries up to the fifth.
 const PROMISED: Promised = Promised { term: Term::new(3), last: Position { term: Term::new(2), index: Index::new(5) } };
 
 /// A member that knows what the others have answered.

@@ -35,7 +35,7 @@ pub(super) fn transfer_without_the_last_member() -> Plan {
 
 /// A transfer, and a reader of both keys who begins once some server has the transfer's writes.
 /// Both keys had values before. The other server coordinates all of these. The last member cannot
-/// be reached before the election, and the first is not told of it.
+/// be reached before the election, and the first does not hear of it.
 pub(super) fn transfer_and_reader() -> Plan {
     let transfer = || tx(2, &[], &["1a", "2b"]);
     let reader = Tx { sees: Some(1), ..tx(2, &["2b", "1a"], &[]) };

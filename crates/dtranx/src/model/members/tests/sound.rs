@@ -89,7 +89,7 @@ fn third_life_begins() {
     });
 }
 
-/// What is acknowledged by the lost store, which the leader may or may not hear, stays.
+/// An entry that the lost store has acknowledged stays, whether or not the leader hears of it.
 #[test]
 fn lost_store_that_has_acknowledged_an_entry() {
     let plan = with(Budget { elections: 2, ..Budget::default() });

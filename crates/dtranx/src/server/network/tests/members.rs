@@ -1,4 +1,4 @@
-//! Members of groups: who is welcomed, whose messages are taken, and who is told who leads.
+//! Members of groups: who is welcomed, whose messages are taken, and which callers hear who leads.
 
 use super::*;
 

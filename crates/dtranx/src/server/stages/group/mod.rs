@@ -100,7 +100,7 @@ pub(in crate::server) struct Outlets {
     pub(in crate::server) to_members: Outlet<ToMember>,
     pub(in crate::server) to_servers: Outlet<ToServer>,
     pub(in crate::server) to_clients: Outlet<ToClient>,
-    /// What does not fit is dropped.
+    /// Queue to the transfer stage. Events that do not fit are dropped.
     pub(in crate::server) transfer: Inlet<Transfer>,
 }
 

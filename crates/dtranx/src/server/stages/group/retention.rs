@@ -8,7 +8,7 @@ use crate::core::group::{Group, MemberId};
 /// Time after its last acknowledgement from which on a member counts as away, in milliseconds.
 const AWAY_MS: u64 = 10_000;
 
-/// When each follower has acknowledged something last, and what may go.
+/// Time at which each follower has acknowledged something last, and the entries that may go.
 #[derive(Debug, Default)]
 pub(super) struct Retention {
     acknowledged_ms: BTreeMap<MemberId, u64>,

@@ -80,11 +80,11 @@ impl GroupStage {
                 let Some(state) = self.machine.as_ref().map(Group::state).filter(|_| self.lacks(name)) else {
                     return Ok(());
                 };
-                // What it has told of its term and vote goes along, and it tells nothing more.
+                // The last term and vote that it has sent go along, and it sends no later ones.
                 let vote = state.vote.map(|member| member.0);
                 let state = State { term: state.term, vote, committed: state.committed };
                 let whole = Whole { before: name.before, gc_payload, state };
-                // Who waits for it starts this member anew.
+                // The thread that waits for it starts this member anew.
                 return match self.whole.send(whole) {
                     Ok(()) => Err("this member goes on with the items of its leader".to_owned()),
                     Err(_) => Err("nobody waits for the items of the leader".to_owned()),
@@ -102,7 +102,7 @@ impl GroupStage {
         is_plausible && Index::new(index) > Index::ZERO && self.machine.as_ref().is_some_and(lacks)
     }
 
-    /// What the stage cannot take now comes again.
+    /// Sends an event to the transfer stage. An event that the stage cannot take now comes again.
     fn tell(&self, event: Transfer) {
         drop(self.outlets.transfer.offer(event));
     }

@@ -81,7 +81,7 @@ fn life_of_a_member_begins_with_a_new_segment() {
     assert!(first < second);
 }
 
-/// Items that are applied before any marks are told.
+/// Items that are applied before any marks are sent to the garbage collection.
 struct BeforeMarks {
     items: InMemory,
     garbage: Mutex<Source<Garbage>>,

@@ -25,7 +25,7 @@ struct Current {
     term: u64,
     /// Number of the pin of the log.
     pin: u64,
-    /// Where the log is pinned, once it is.
+    /// Beginning of the log that is pinned; `None` until it is.
     from: Option<Beginning>,
     /// The last key that the member has.
     after: Option<Key>,
