@@ -63,24 +63,36 @@ fn count_items(config: &ServerConfig, storage: &dyn Storage, verified: &mut Veri
             verified.items += 1;
             verified.misplaced += u64::from(map.server_of(key) != config.server);
         }
-        match found.items.last().and_then(|(key, _)| after(key)).filter(|_| !found.complete) {
+        match found.items.last().and_then(|(key, _)| key.successor()).filter(|_| !found.complete) {
             Some(next) => range.start = next,
             None => return Ok(()),
         }
     }
 }
 
-/// The smallest key behind this one, if there may be any.
-fn after(key: &Key) -> Option<Key> {
-    Key::new([key.as_bytes(), &[0]].concat()).ok()
-}
-
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test may panic")]
 mod tests {
     use super::*;
+    use crate::core::{TranxId, Value, Write, item::MAX_KEY_BYTES};
     use crate::server::salvage;
     use crate::server::transfer::tests::Store;
+    use crate::storage::InMemory;
+
+    #[test]
+    fn items_behind_a_longest_key_are_counted() {
+        let config = &Store::given().config;
+        let storage = InMemory::new();
+        let write = |key: Vec<u8>| Write { key: Key::new(key).unwrap(), value: Some(Value::new("").unwrap()) };
+        let short = (1..STEP.items as u32).map(|number| number.to_be_bytes().to_vec());
+        // A step ends with the longest key.
+        let mut writes: Vec<Write> = short.map(write).collect();
+        writes.extend([vec![b'a'; MAX_KEY_BYTES], b"b".to_vec()].map(write));
+        storage.apply(&[(TranxId { server: config.server, number: 1 }, writes)]).unwrap();
+        let mut verified = Verified::default();
+        count_items(config, &storage, &mut verified).unwrap();
+        assert_eq!(verified.items, STEP.items as u64 + 1);
+    }
 
     #[test]
     fn tools_read_the_folders_that_count() {
