@@ -20,6 +20,13 @@ pub const MAX_TRANSACTION_ITEMS: usize = 1_000;
 /// The most bytes of keys and values in one transaction.
 pub const MAX_TRANSACTION_BYTES: usize = 8 << 20;
 
+/// The most parts into which the scans of one transaction are cut where ranges have moved.
+pub const MAX_PARTS: usize = 8192;
+
+/// The most bytes of a transaction whose scans are cut into parts, with the keys that bound these.
+/// What a server logs of it, or is sent, fits into a record of the log and into a frame.
+pub const MAX_CUT_BYTES: usize = 12 << 20;
+
 /// The key under which a server keeps its map of keys to servers, which no client may use.
 const MAP_KEY: &[u8] = b"\xff\xffdtranx.map";
 
@@ -69,14 +76,22 @@ pub enum LimitError {
         /// The length of the value.
         bytes: usize,
     },
-    /// The transaction has more items than [`MAX_TRANSACTION_ITEMS`].
-    #[error("the transaction has {items} reads, writes, scans and scanned keys; the limit is {MAX_TRANSACTION_ITEMS}")]
+    /// The transaction has more items than [`MAX_TRANSACTION_ITEMS`], or more parts of scans than
+    /// [`MAX_PARTS`].
+    #[error(
+        "the transaction has {items} reads, writes, scans and scanned keys, or parts of scans; the limits are \
+         {MAX_TRANSACTION_ITEMS} and {MAX_PARTS}"
+    )]
     TooManyItems {
-        /// Number of reads, writes, scans and scanned keys.
+        /// Number of reads, writes, scans and scanned keys, or of parts of scans.
         items: usize,
     },
-    /// The transaction is larger than [`MAX_TRANSACTION_BYTES`].
-    #[error("the keys and values of the transaction have {bytes} bytes; the limit is {MAX_TRANSACTION_BYTES}")]
+    /// The transaction is larger than [`MAX_TRANSACTION_BYTES`], or its parts than
+    /// [`MAX_CUT_BYTES`].
+    #[error(
+        "the keys and values of the transaction have {bytes} bytes; the limit is {MAX_TRANSACTION_BYTES}, and \
+         {MAX_CUT_BYTES} with the keys at which its scans are cut into parts"
+    )]
     TooManyBytes {
         /// Size of the transaction, in bytes.
         bytes: usize,

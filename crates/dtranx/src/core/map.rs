@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     id::ServerId,
-    item::{Item, Key, LimitError, MAX_TRANSACTION_BYTES, Value},
+    item::{Item, Key, LimitError, MAX_CUT_BYTES, MAX_PARTS, Value},
     partition::Partition,
     range::{KeyBound, KeyRange},
     refusal::Moved,
@@ -19,9 +19,6 @@ use super::{
 
 /// The most ranges of one map.
 pub const MAX_PIECES: usize = 4096;
-
-/// The most ranges into which a map may cut the scans of one transaction.
-const MAX_PARTS: usize = 8192;
 
 /// Map from keys to servers.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -211,19 +208,21 @@ impl Map {
         transaction.moving.is_none() && servers.next().is_some_and(|first| servers.all(|server| server == first))
     }
 
-    /// Checks that the parts of the transaction's scans are not too many, nor too large.
+    /// Checks that the parts of the transaction's scans are not too many, nor too large together
+    /// with all else: one server may hold all of it.
     ///
     /// # Errors
     /// The limit that they exceed.
     pub(crate) fn validate(&self, transaction: &Transaction) -> Result<(), LimitError> {
-        let (mut items, mut bytes) = (0, 0);
+        let uncut: usize = transaction.scans.iter().map(|scan| scan.range.bytes()).sum();
+        let (mut items, mut bytes) = (0, transaction.bytes() - uncut);
         for (part, _) in transaction.scans.iter().flat_map(|scan| self.parts(&scan.range)) {
             items += 1;
             bytes += part.bytes();
             if items > MAX_PARTS {
                 return Err(LimitError::TooManyItems { items });
             }
-            if bytes > MAX_TRANSACTION_BYTES {
+            if bytes > MAX_CUT_BYTES {
                 return Err(LimitError::TooManyBytes { bytes });
             }
         }
@@ -415,6 +414,37 @@ mod tests {
             map.validate(&Transaction { scans, ..Transaction::default() })
         };
         assert_eq!((scans(8), scans(9)), (Ok(()), Err(LimitError::TooManyItems { items: MAX_PARTS + 1 })));
+    }
+
+    /// A map of ranges that begin with keys of 4,000 bytes; each has had another number of moves.
+    fn map_of_long_keys(ranges: u8, holder: impl Fn(u8) -> u16) -> Map {
+        let piece = |n| Piece {
+            first: if n == 0 { Key::smallest() } else { Key::new(vec![n; 4000]).unwrap() },
+            holder: ServerId(holder(n)),
+            moves: n.into(),
+        };
+        Map::Ranges((0..ranges).map(piece).collect())
+    }
+
+    #[test]
+    fn parts_of_scans_are_bounded_together_with_all_else() {
+        // The parts of one scan of everything have about 2 MB.
+        let map = map_of_long_keys(250, |n| u16::from(n % 2) + 1);
+        let write =
+            |n: u8| Write { key: Key::new(vec![n]).unwrap(), value: Some(Value::new(vec![0; 1 << 20]).unwrap()) };
+        let of = |scans, writes| Transaction {
+            scans: vec![ScanRead { range: KeyRange::all(), found: vec![] }; scans],
+            writes: (0..writes).map(write).collect(),
+            ..Transaction::default()
+        };
+        assert_eq!((map.validate(&of(6, 0)), map.validate(&of(2, 7))), (Ok(()), Ok(())));
+        let too_large =
+            |scans, writes| matches!(map.validate(&of(scans, writes)), Err(LimitError::TooManyBytes { .. }));
+        assert!(too_large(7, 0) && too_large(3, 7));
+        // Keys that bound a scan count once, where it is not cut.
+        let [start, end] = [b'a', b'b'].map(|byte| Key::new(vec![byte; 4000]).unwrap());
+        let scans = vec![ScanRead { range: KeyRange::until(start, end), found: vec![] }; 900];
+        assert_eq!(map_of_long_keys(1, |_| 1).validate(&Transaction { scans, ..of(0, 0) }), Ok(()));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The second rule of full queues (`docs/dtranx.md`) at the stages that get requests of their own.
 
 mod member;
+mod sizes;
 
 use std::sync::Arc;
 
