@@ -74,13 +74,25 @@ impl Map {
         }
     }
 
-    /// The first parts of `range`, `most` of them if there are more, and the key before which the
-    /// last one ends if there are more.
+    /// The first parts of `range` with one holder each, `most` of them if there are more, and the
+    /// key before which the last one ends if there are more.
     pub fn first_pieces(&self, range: &KeyRange, most: usize) -> (Vec<(KeyRange, ServerId)>, Option<Key>) {
         let Self::Ranges(_) = self else { return (self.pieces(range), None) };
-        let mut parts = self.parts(range);
-        let first = parts.by_ref().take(most).map(|(part, piece)| (part, piece.holder)).collect();
-        (first, parts.next().map(|(part, _)| part.start))
+        let mut runs = self.runs(range);
+        let first = runs.by_ref().take(most).collect();
+        (first, runs.next().map(|(run, _)| run.start))
+    }
+
+    /// As [`Map::parts`], where parts that are next to each other and have the same holder are one.
+    fn runs(&self, range: &KeyRange) -> impl Iterator<Item = (KeyRange, ServerId)> {
+        let mut parts = self.parts(range).peekable();
+        std::iter::from_fn(move || {
+            let (mut run, Piece { holder, .. }) = parts.next()?;
+            while let Some((next, _)) = parts.next_if(|(_, next)| next.holder == *holder) {
+                run.end = next.end;
+            }
+            Some((run, *holder))
+        })
     }
 
     /// Parts of a map by ranges that are in `range`, in order.
@@ -216,7 +228,7 @@ impl Map {
     pub(crate) fn validate(&self, transaction: &Transaction) -> Result<(), LimitError> {
         let uncut: usize = transaction.scans.iter().map(|scan| scan.range.bytes()).sum();
         let (mut items, mut bytes) = (0, transaction.bytes() - uncut);
-        for (part, _) in transaction.scans.iter().flat_map(|scan| self.parts(&scan.range)) {
+        for (part, _) in transaction.scans.iter().flat_map(|scan| self.runs(&scan.range)) {
             items += 1;
             bytes += part.bytes();
             if items > MAX_PARTS {
@@ -241,14 +253,31 @@ impl Map {
         for write in transaction.writes {
             parts.entry(self.server_of(&write.key)).or_default().writes.push(write);
         }
-        for scan in transaction.scans {
-            for (range, server) in self.pieces(&scan.range) {
-                let is_there = |(key, _): &&(Key, _)| range.contains(key) && self.server_of(key) == server;
-                let found = scan.found.iter().filter(is_there).cloned().collect();
-                parts.entry(server).or_default().scans.push(ScanRead { range, found });
-            }
+        for (server, scan) in transaction.scans.into_iter().flat_map(|scan| self.split_scan(scan)) {
+            parts.entry(server).or_default().scans.push(scan);
         }
         parts
+    }
+
+    /// The parts of a scan, which has found keys in order and within its range.
+    fn split_scan(&self, ScanRead { range, found }: ScanRead) -> Vec<(ServerId, ScanRead)> {
+        if let Self::Hash(partition) = self {
+            let mut by_server: BTreeMap<ServerId, Vec<_>> = BTreeMap::new();
+            for (key, version) in found {
+                by_server.entry(partition.server_of(&key)).or_default().push((key, version));
+            }
+            let part = |server| {
+                let found = by_server.remove(&server).unwrap_or_default();
+                (server, ScanRead { range: range.clone(), found })
+            };
+            return partition.servers().into_iter().map(part).collect();
+        }
+        let mut rest = found.into_iter().peekable();
+        let part = |(run, server): (KeyRange, ServerId)| {
+            let found = std::iter::from_fn(|| rest.next_if(|(key, _)| run.contains(key))).collect();
+            (server, ScanRead { range: run, found })
+        };
+        self.runs(&range).map(part).collect()
     }
 }
 
@@ -470,5 +499,37 @@ mod tests {
         let first = ScanRead { range: range("", "h"), found: vec![(key("a"), version)] };
         assert_eq!(scans(1), [first, ScanRead { range: last, found: vec![] }]);
         assert_eq!(scans(2), [ScanRead { range: range("h", "p"), found: vec![(key("k"), version)] }]);
+    }
+
+    #[test]
+    fn split_by_hash_gives_each_server_the_whole_range_and_its_own_keys() {
+        let version = TranxId { server: ServerId(1), number: 1 };
+        let found: Vec<(Key, TranxId)> = (b'a'..=b'z').map(|c| (Key::new(vec![c]).unwrap(), version)).collect();
+        let map = Map::from(&Partition::Hash(vec![ServerId(2), ServerId(1)]));
+        let scans = vec![ScanRead { range: KeyRange::all(), found: found.clone() }];
+        let parts = map.split(Transaction { scans, ..Transaction::default() });
+        for (server, part) in &parts {
+            let own = found.iter().filter(|(key, _)| map.server_of(key) == *server).cloned().collect();
+            assert_eq!(part.scans, [ScanRead { range: KeyRange::all(), found: own }]);
+        }
+        assert_eq!(parts.len(), 2);
+    }
+
+    #[test]
+    fn ranges_next_to_each_other_at_one_server_are_one_part_of_a_scan() {
+        // One key of each range was found.
+        let map = map_of_long_keys(250, |n| u16::from(n >= 200) + 1);
+        let version = TranxId { server: ServerId(1), number: 1 };
+        let found: Vec<(Key, TranxId)> = (0..250).map(|n| (Key::new(vec![n; 4001]).unwrap(), version)).collect();
+        let scans = vec![ScanRead { range: KeyRange::all(), found: found.clone() }];
+        let whole = Transaction { scans, ..Transaction::default() };
+        assert_eq!(map.validate(&whole), Ok(()));
+        let parts = map.split(whole);
+        let second = Key::new(vec![200; 4000]).unwrap();
+        let first = KeyRange::until(Key::smallest(), second.clone());
+        let of = |server, range, found: &[_]| (ServerId(server), vec![ScanRead { range, found: found.to_vec() }]);
+        let expected = [of(1, first, &found[..200]), of(2, KeyRange { start: second, end: None }, &found[200..])];
+        assert_eq!(parts.into_iter().map(|(server, part)| (server, part.scans)).collect::<Vec<_>>(), expected);
+        assert_eq!(map.first_pieces(&KeyRange::all(), 1).1, Some(Key::new(vec![200; 4000]).unwrap()));
     }
 }

@@ -1,6 +1,6 @@
 //! Ranges of keys, and their ends.
 
-use std::ops::Bound;
+use std::ops::{Bound, Deref};
 
 use serde::{Deserialize, Serialize};
 
@@ -112,6 +112,67 @@ impl KeyRange {
     }
 }
 
+/// Ranges in order, no two of which have a key in common, or have none between them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Ranges(Vec<KeyRange>);
+
+impl Ranges {
+    /// Returns true if a key is in one of the ranges.
+    pub(crate) fn contains(&self, key: &Key) -> bool {
+        self.at(key).is_some_and(|range| range.contains(key))
+    }
+
+    /// Returns true if every key of a range is in these.
+    pub(crate) fn cover(&self, range: &KeyRange) -> bool {
+        range.is_empty() || self.at(&range.start).is_some_and(|around| !around.ends_before(range))
+    }
+
+    /// The last range that begins with the key or before it.
+    fn at(&self, key: &Key) -> Option<&KeyRange> {
+        let behind = self.0.partition_point(|range| range.start <= *key);
+        behind.checked_sub(1).and_then(|at| self.0.get(at))
+    }
+}
+
+impl KeyRange {
+    /// Returns true if a key behind this range may be in `other`.
+    fn ends_before(&self, other: &Self) -> bool {
+        let Some(behind) = self.behind() else { return false };
+        other.behind().is_none_or(|other| behind < other)
+    }
+}
+
+impl FromIterator<KeyRange> for Ranges {
+    /// The keys of all of these ranges.
+    fn from_iter<T: IntoIterator<Item = KeyRange>>(ranges: T) -> Self {
+        let mut all: Vec<KeyRange> = ranges.into_iter().filter(|range| !range.is_empty()).collect();
+        all.sort_by(|left, right| left.start.cmp(&right.start));
+        let mut joined: Vec<KeyRange> = Vec::with_capacity(all.len());
+        for range in all {
+            match joined.last_mut().filter(|last| last.behind().is_none_or(|behind| range.start <= behind)) {
+                Some(last) if last.ends_before(&range) => last.end = range.end,
+                Some(_) => {}
+                None => joined.push(range),
+            }
+        }
+        Self(joined)
+    }
+}
+
+impl Deref for Ranges {
+    type Target = [KeyRange];
+
+    fn deref(&self) -> &[KeyRange] {
+        &self.0
+    }
+}
+
+impl From<Ranges> for Vec<KeyRange> {
+    fn from(ranges: Ranges) -> Self {
+        ranges.0
+    }
+}
+
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test may panic")]
 mod tests {
@@ -145,5 +206,38 @@ mod tests {
         assert_eq!(KeyRange::until(key(b"a"), key(b"a")).bounds(), None);
         assert!(KeyRange::through(key(b"a"), key(b"a")).bounds().is_some());
         assert!(KeyRange::through(key(b"a"), key(b"a")).contains(&key(b"a")));
+    }
+
+    #[test]
+    fn ranges_are_joined_where_no_key_is_between_them() {
+        let until = |start, end| KeyRange::until(key(start), key(end));
+        let of = |ranges: &[KeyRange]| Vec::from(ranges.iter().cloned().collect::<Ranges>());
+        assert_eq!(of(&[until(b"c", b"d"), until(b"a", b"b"), until(b"b", b"c")]), [until(b"a", b"d")]);
+        assert_eq!(of(&[until(b"a", b"z"), until(b"b", b"c"), until(b"x", b"x")]), [until(b"a", b"z")]);
+        let through = KeyRange::through(key(b"a"), key(b"b"));
+        assert_eq!(of(&[through.clone(), until(b"b\0", b"d")]), [until(b"a", b"d")]);
+        let apart = [through, until(b"b\0\0", b"d")];
+        assert_eq!(of(&apart), apart);
+        let all = KeyRange::all();
+        assert_eq!(of(&[until(b"a", b"b"), all.clone(), all.clone()]), [all]);
+    }
+
+    #[test]
+    fn ranges_contain_and_cover_what_is_in_one_of_them() {
+        let until = |start, end| KeyRange::until(key(start), key(end));
+        let ranges: Ranges =
+            [until(b"b", b"d"), until(b"f", b"h"), KeyRange::through(key(b"p"), key(b"q"))].into_iter().collect();
+        let contained =
+            [&b"a"[..], b"b", b"c", b"d", b"e", b"f", b"h", b"p", b"q", b"q\0"].map(|k| ranges.contains(&key(k)));
+        assert_eq!(contained, [false, true, true, false, false, true, false, true, true, false]);
+        assert!(
+            ranges.cover(&until(b"b", b"d")) && ranges.cover(&until(b"c", b"c\0")) && ranges.cover(&until(b"z", b"y"))
+        );
+        assert!(ranges.cover(&until(b"p", b"q\0")) && !ranges.cover(&until(b"p", b"q\0\0")));
+        assert!(
+            !ranges.cover(&until(b"c", b"f"))
+                && !ranges.cover(&KeyRange::all())
+                && !Ranges::default().cover(&until(b"b", b"c"))
+        );
     }
 }

@@ -39,7 +39,7 @@ use crate::core::{
     node::Node,
     participant::Participant,
     past_requests::PastRequests,
-    range::KeyRange,
+    range::{KeyRange, Ranges},
     record::{GcRecord, Record, SegmentSummary},
     recovery_service::RecoveryService,
     resolve::{Known, TransactionInDoubt},
@@ -296,10 +296,11 @@ impl Recovery {
             // A move has scanned its range on both servers, and nothing else.
             let is_move = exclusive.contains(&Key::of_map()) && !self.config.has(Flaw::FenceNotRestored);
             let fence = ready.ranges.first().filter(|_| is_move).cloned();
-            let mut wanted = Locks { shared: ready.shared, ranges: ready.ranges, exclusive, fence };
+            let mut wanted =
+                Locks { shared: ready.shared, ranges: ready.ranges.into_iter().collect(), exclusive, fence };
             if self.config.has(Flaw::ReadLocksNotRestored) {
                 wanted.shared.clear();
-                wanted.ranges.clear();
+                wanted.ranges = Ranges::default();
             }
             locks.restore(tranx.into(), wanted);
             recovery.restore(tranx, ready.participants.clone());

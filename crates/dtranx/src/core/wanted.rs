@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use crate::core::{
     id::WorkId,
     item::Key,
-    range::KeyRange,
+    range::{KeyRange, Ranges},
     transaction::{Transaction, Write},
 };
 
@@ -15,7 +15,7 @@ pub(crate) struct Locks {
     /// Keys that it read and does not write.
     pub(crate) shared: Vec<Key>,
     /// Ranges that it scanned.
-    pub(crate) ranges: Vec<KeyRange>,
+    pub(crate) ranges: Ranges,
     /// Keys that it writes.
     pub(crate) exclusive: Vec<Key>,
     /// Range that it gives to another server: no other transaction may hold or ask for anything

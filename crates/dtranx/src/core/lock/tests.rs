@@ -14,6 +14,7 @@ use crate::core::{
 };
 use crate::core::{
     machine::LockEvent,
+    range::Ranges,
     wanted::{Claim, Locks},
 };
 
@@ -104,7 +105,7 @@ fn acquire_exclusive_waits_for_all_readers() {
 fn acquire_own_read_does_not_stand_in_own_way() {
     let mut table = LockTable::default();
     let mut own = locks(&["a"], &["a", "b"]);
-    own.ranges = vec![KeyRange::all()];
+    own.ranges = [KeyRange::all()].into_iter().collect();
     assert_eq!(ask(&mut table, 1, own), Acquired::Granted);
     release(&mut table, 1);
     assert_eq!(table, LockTable::default());
@@ -159,7 +160,7 @@ fn acquire_what_would_not_wait_to_read_is_refused_and_holds_nothing() {
 #[test]
 fn acquire_range_is_shared_by_readers_and_kept_from_writers() {
     let mut table = LockTable::default();
-    let range = Locks { ranges: vec![KeyRange::prefix(key("a"))], ..Default::default() };
+    let range = Locks { ranges: [KeyRange::prefix(key("a"))].into_iter().collect(), ..Default::default() };
     assert_eq!(ask(&mut table, 1, range.clone()), Acquired::Granted);
     assert_eq!(ask(&mut table, 2, range.clone()), Acquired::Granted);
     assert_eq!(ask(&mut table, 3, locks(&[], &["b"])), Acquired::Granted);
@@ -376,7 +377,7 @@ fn release_looks_at_those_who_wait_for_a_range_around_its_key_and_at_no_others()
     for (number, name) in [(1, "a1"), (2, "b1"), (3, "c1")] {
         ask(&mut table, number, locks(&[], &[name]));
     }
-    let prefix = |name: &str| Locks { ranges: vec![KeyRange::prefix(key(name))], ..Locks::default() };
+    let prefix = |name: &str| Locks { ranges: [KeyRange::prefix(key(name))].into_iter().collect(), ..Locks::default() };
     for (number, name) in [(11, "a"), (12, "b"), (13, "b1"), (14, "c")] {
         assert_eq!(ask(&mut table, number, prefix(name)), Acquired::Waits);
     }
@@ -390,7 +391,7 @@ fn release_of_one_of_two_keys_in_the_way_of_a_range_leaves_it_waiting_for_the_ot
     let mut table = LockTable::default();
     ask(&mut table, 1, locks(&[], &["a1"]));
     ask(&mut table, 2, locks(&[], &["a2"]));
-    let range = Locks { ranges: vec![KeyRange::prefix(key("a"))], ..Locks::default() };
+    let range = Locks { ranges: [KeyRange::prefix(key("a"))].into_iter().collect(), ..Locks::default() };
     assert_eq!(ask(&mut table, 11, range), Acquired::Waits);
     assert_eq!(release(&mut table, 1), []);
     assert_eq!(release(&mut table, 2), [granted(11)]);
@@ -417,7 +418,7 @@ fn settled(table: &mut LockTable) -> Vec<WaitOver> {
 #[test]
 fn fence_waits_for_all_that_is_in_its_range_and_refuses_what_comes() {
     let mut table = LockTable::default();
-    let range = Locks { ranges: vec![KeyRange::until(key("e"), key("z"))], ..Locks::default() };
+    let range = Locks { ranges: [KeyRange::until(key("e"), key("z"))].into_iter().collect(), ..Locks::default() };
     ask(&mut table, 1, locks(&["b"], &[]));
     ask(&mut table, 2, locks(&[], &["c"]));
     ask(&mut table, 3, range);
@@ -508,7 +509,7 @@ fn is_sound(table: &LockTable) {
     for (place, waiter) in &table.waiting {
         assert!(table.is_blocked(*place, &waiter.locks, None), "{place:?} waits without a reason");
         assert!(!table.held.contains_key(&place.work));
-        let but_for_ranges = Locks { ranges: vec![], ..waiter.locks.clone() };
+        let but_for_ranges = Locks { ranges: Ranges::default(), ..waiter.locks.clone() };
         let is_noted = waiter.watches.as_ref().is_some_and(|key| table.keys[key].watched.contains(place));
         assert!(is_noted || table.is_blocked(*place, &but_for_ranges, None), "nothing wakes {place:?}");
         if let Some(key) = &waiter.watches {
@@ -547,7 +548,7 @@ fn any_requests_and_releases_leave_a_sound_table() {
                 };
                 let locks = match &ranges[..] {
                     [range] if step % 5 == 0 => Locks { fence: Some(range.clone()), ..locks(&[], &["map"]) },
-                    _ => Locks { shared, ranges, exclusive, fence: None },
+                    _ => Locks { shared, ranges: ranges.into_iter().collect(), exclusive, fence: None },
                 };
                 table.acquire(owner, locks, claim, at(step), &mut events);
                 table.settle_fences(step, &mut events);

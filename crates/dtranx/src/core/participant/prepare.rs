@@ -12,6 +12,7 @@ use crate::core::{
     journal::{Context, Wait},
     machine::{Event, LockEvent},
     message::{Message, Vote},
+    range::Ranges,
     record::Record,
     refusal::Refusal,
     standing::Standing,
@@ -120,7 +121,7 @@ impl Participant {
             locks.shared.clear();
         }
         if ctx.config.has(Flaw::RangesNotLocked) {
-            locks.ranges.clear();
+            locks.ranges = Ranges::default();
         }
         let Standing { since_ms, is_alone, keeps, kept } = standing;
         let kept = kept.map(Into::into);
@@ -177,7 +178,7 @@ impl Participant {
     ) {
         let Locks { shared, ranges, .. } = Locks::of(&part);
         let writes = part.writes.clone();
-        let record = Record::Ready { tranx, participants: participants.clone(), shared, ranges, writes };
+        let record = Record::Ready { tranx, participants: participants.clone(), shared, ranges: ranges.into(), writes };
         let is_remote = tranx.server != ctx.config.me;
         ctx.log(record, is_remote, is_remote.then_some(Wait::Ready(tranx)));
         let accepted = ctx.epochs.accept(tranx);

@@ -19,6 +19,7 @@ use crate::core::{
     journal::Context,
     machine::{Event, LockEvent},
     message::{Message, Vote},
+    range::Ranges,
     refusal::Refusal,
     snapshot::{reserve, reserve_surely},
     transaction::Transaction,
@@ -142,7 +143,7 @@ impl Participant {
                 locks.shared.clear();
             }
             if ctx.config.has(Flaw::RangesNotLocked) {
-                locks.ranges.clear();
+                locks.ranges = Ranges::default();
             }
             let claim = Claim { since_ms: ctx.time_ms(), is_alone: true, waits_to_read: true, ..Claim::default() };
             ctx.event(Event::Lock(LockEvent::Acquire { work, locks, claim }));

@@ -26,7 +26,7 @@ impl LockTable {
             by_key || self.is_ranged(place, key, mine, holds_it)
         };
         let is_range = |range: &KeyRange| {
-            let holds_it = kept.and_then(|kept| self.ranges.get(&kept)).is_some_and(|ranges| ranges.contains(range));
+            let holds_it = kept.and_then(|kept| self.ranges.get(&kept)).is_some_and(|ranges| ranges.cover(range));
             range.bounds().is_some_and(|bounds| {
                 self.keys.range(bounds).any(|(_, entry)| {
                     entry.exclusive.is_some_and(|holder| !mine(holder))
@@ -62,9 +62,8 @@ impl LockTable {
     /// Returns true if the key lies in a range that another transaction holds or an older request
     /// waits for.
     pub(super) fn is_ranged(&self, place: Place, key: &Key, mine: impl Fn(WorkId) -> bool, holds_it: bool) -> bool {
-        let contains = |ranges: &[KeyRange]| ranges.iter().any(|range| range.contains(key));
-        let is_wanted = |older: &Place| self.waiting.get(older).is_some_and(|waiter| contains(&waiter.locks.ranges));
-        self.ranges.iter().any(|(holder, ranges)| !mine(*holder) && contains(ranges))
+        let is_wanted = |older: &Place| self.waiting.get(older).is_some_and(|waiter| waiter.locks.ranges.contains(key));
+        self.ranges.iter().any(|(holder, ranges)| !mine(*holder) && ranges.contains(key))
             || !holds_it && self.ranged.range(..place).any(is_wanted)
     }
 

@@ -30,7 +30,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use self::fencing::Fences;
 use super::entry::Entry;
 use crate::core::wanted::{Claim, Locks};
-use crate::core::{id::WorkId, item::Key, range::KeyRange, refusal::Refusal, standing::Place};
+use crate::core::{id::WorkId, item::Key, range::Ranges, refusal::Refusal, standing::Place};
 
 /// Limit of requests that wait in the table, as applied to transactions of this server. For
 /// transactions of other servers the limit is doubled, so that the load of this server's own
@@ -82,7 +82,7 @@ pub(super) struct Times {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct LockTable {
     pub(super) keys: BTreeMap<Key, Entry>,
-    ranges: BTreeMap<WorkId, Vec<KeyRange>>,
+    ranges: BTreeMap<WorkId, Ranges>,
     pub(super) held: BTreeMap<WorkId, Held>,
     pub(super) waiting: BTreeMap<Place, Waiter>,
     places: BTreeMap<WorkId, Place>,
