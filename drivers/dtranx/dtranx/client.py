@@ -16,6 +16,7 @@ from .messages import (
     BEGIN_AGAIN,
     GIVE_UP,
     MAP_KEY,
+    MAX_HINTS,
     MAX_ITEMS,
     MAX_VALUE_BYTES,
     Again,
@@ -341,7 +342,8 @@ class Tranx:
             case Refused(refusal):
                 self._is_over = False
                 if isinstance(refusal, NotHere):
-                    self._client.map.learn(refusal.moved)
+                    for moved in refusal.moved[:MAX_HINTS]:
+                        self._client.map.learn(moved)
                 raise RefusedError(refusal)
         raise UnknownError("the server does not know what became of it")
 

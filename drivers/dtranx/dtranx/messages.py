@@ -6,7 +6,7 @@ from typing import Annotated
 
 from .codec import U8, U16, U32, U64, choice, counted, fixed
 
-VERSION = 12
+VERSION = 13
 MAX_KEY_BYTES = 4096
 MAX_VALUE_BYTES = 1 << 20
 # Reads, writes, scans and scanned keys of a transaction; keys of one request.
@@ -14,6 +14,8 @@ MAX_ITEMS = 1000
 MAX_TRANSACTION_BYTES = 8 << 20
 # Ranges of a map.
 MAX_PIECES = 4096
+# Hints of one refusal.
+MAX_HINTS = 64
 # Key under which a server keeps its map.
 MAP_KEY = b"\xff\xffdtranx.map"
 
@@ -431,11 +433,11 @@ class Overloaded:
 
 @dataclass(frozen=True)
 class NotHere:
-    """A server does not hold the key, whose range has moved."""
+    """A server does not hold the key, whose range has moved: where that is, and others are."""
 
     server: Server
     key: Key
-    moved: Moved
+    moved: list[Moved]
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ use super::call::Call;
 use super::socket::SocketLink;
 use super::{ClientOptions, Error, Link, Result};
 use crate::cluster::Cluster;
-use crate::core::map::MAX_PIECES;
+use crate::core::map::{MAX_HINTS, MAX_PIECES};
 use crate::core::{Map, Refusal, ServerId};
 use crate::wire::Ask;
 
@@ -60,7 +60,7 @@ impl Inner {
     /// Learns from a refusal where keys are.
     pub(super) fn heard(&self, refusal: &Refusal) {
         if let Refusal::NotHere { moved, .. } = refusal {
-            self.learn(|map| map.learn(moved));
+            self.learn(|map| moved.iter().take(MAX_HINTS).for_each(|moved| map.learn(moved)));
         }
     }
 

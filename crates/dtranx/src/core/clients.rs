@@ -79,12 +79,16 @@ impl Clients {
         Admission::New
     }
 
-    /// Notes the answer to a request. The values that go with a refusal are not kept for a repeated
-    /// answer.
+    /// Notes the answer to a request. The values that go with a refusal, and all hints but the
+    /// first, are not kept for a repeated answer.
     pub(crate) fn answered(&mut self, client: ClientId, message: MessageId, answer: &CommitAnswer) {
         let kept = match answer {
             CommitAnswer::Refused(Refusal::Stale { kept, .. }) => {
                 CommitAnswer::Refused(Refusal::Stale { current: vec![], kept: *kept })
+            }
+            CommitAnswer::Refused(Refusal::NotHere { server, key, moved }) => {
+                let moved = moved.iter().take(1).cloned().collect();
+                CommitAnswer::Refused(Refusal::NotHere { server: *server, key: key.clone(), moved })
             }
             other => other.clone(),
         };

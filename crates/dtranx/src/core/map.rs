@@ -20,6 +20,13 @@ use super::{
 /// The most ranges of one map.
 pub const MAX_PIECES: usize = 4096;
 
+/// The most hints of one refusal, of which all but the first are left out beyond
+/// [`MAX_HINT_BYTES`].
+pub const MAX_HINTS: usize = 64;
+
+/// Size of the hints of one refusal from which on it gets no further one, in bytes.
+const MAX_HINT_BYTES: usize = 64 << 10;
+
 /// Map from keys to servers.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Map {
@@ -327,10 +334,60 @@ impl Maps {
         self.known.len() > self.held.len() + MAX_PIECES
     }
 
+    /// Learns from the hints of one refusal.
+    pub(crate) fn learn_hints(&mut self, hints: &[Moved]) {
+        hints.iter().take(MAX_HINTS).for_each(|moved| self.learn(moved));
+    }
+
+    /// Places of keys and ranges that server `me` does not hold: as many hints as one refusal carries,
+    /// the first one around the first key.
+    pub(crate) fn hints(&self, me: ServerId, keys: &[&Key], ranges: &[KeyRange]) -> Vec<Moved> {
+        let mut hints = Hints::default();
+        for key in keys {
+            hints.around(key, || self.hint(me, key));
+        }
+        for range in ranges {
+            let mut next = Some(range.start.clone());
+            while let Some(key) = next.filter(|key| range.contains(key) && !hints.are_enough()) {
+                next = hints.around(&key, || self.hint(me, &key));
+            }
+        }
+        hints.found
+    }
+
     /// The range around a key that server `me` does not hold, and the server that does.
-    pub(crate) fn hint(&self, me: ServerId, key: &Key) -> Moved {
+    fn hint(&self, me: ServerId, key: &Key) -> Moved {
         let known = self.known.around(key);
         if known.to == me { self.held.around(key) } else { known }
+    }
+}
+
+/// Hints of one refusal.
+#[derive(Default)]
+struct Hints {
+    found: Vec<Moved>,
+    bytes: usize,
+}
+
+impl Hints {
+    fn are_enough(&self) -> bool {
+        self.found.len() >= MAX_HINTS || self.bytes >= MAX_HINT_BYTES
+    }
+
+    /// Adds the hint about a key, unless there is one already, or there are enough. Returns the
+    /// first key behind what is known, if there is one.
+    fn around(&mut self, key: &Key, hint: impl FnOnce() -> Moved) -> Option<Key> {
+        if let Some(known) = self.found.iter().find(|moved| moved.range.contains(key)) {
+            return known.range.behind();
+        }
+        if self.are_enough() {
+            return None;
+        }
+        let hint = hint();
+        let behind = hint.range.behind();
+        self.bytes += hint.range.bytes();
+        self.found.push(hint);
+        behind
     }
 }
 

@@ -62,14 +62,15 @@ pub enum Refusal {
         limit: String,
     },
     /// A server does not hold a key that is expected there: the key's range has moved.
-    #[error("server {server} does not hold the key {key:?}: server {} does", moved.to)]
+    #[error("server {server} does not hold the key {key:?}{}", holder(moved))]
     NotHere {
         /// Server that does not hold the key.
         server: ServerId,
         /// Key that the server does not hold.
         key: Key,
-        /// Place of the range around the key.
-        moved: Box<Moved>,
+        /// Place of the range around the key, then of ranges around others that the transaction
+        /// wants there and that the server does not hold: as many as one refusal carries.
+        moved: Vec<Moved>,
     },
     /// The transaction exceeds a limit: it can never be committed.
     #[error("{0}")]
@@ -130,6 +131,11 @@ pub enum Advice {
     Restart,
     /// Give the transaction up: it can never be committed.
     GiveUp,
+}
+
+/// The rest of a sentence that says which server holds a key, if that is known.
+fn holder(moved: &[Moved]) -> String {
+    moved.first().map_or_else(String::new, |moved| format!(": server {} does", moved.to))
 }
 
 impl Refusal {

@@ -218,7 +218,7 @@ fn refusals() -> Vec<Refusal> {
         Refusal::LockWaitExpired,
         Refusal::NoVote { server },
         Refusal::Overloaded { limit: String::new() },
-        Refusal::NotHere { server, key: key.clone(), moved: Box::new(moved()) },
+        Refusal::NotHere { server, key: key.clone(), moved: vec![moved()] },
         Refusal::Invalid(mistake),
         Refusal::SnapshotInDoubt { server, tranx: OWN },
         Refusal::SnapshotDisturbed { attempts: 1 },

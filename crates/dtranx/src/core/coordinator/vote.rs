@@ -229,7 +229,7 @@ fn add_stale(stale: &mut Vec<Current>, current: Vec<Current>) {
 /// Learns from a refusal which server holds what, whatever has become of the transaction.
 pub(super) fn learn(ctx: &mut Context<'_>, vote: &Vote) {
     if let Vote::No(Refusal::NotHere { moved, .. }) = vote {
-        ctx.maps.learn(moved);
+        ctx.maps.learn_hints(moved);
     }
 }
 

@@ -12,7 +12,7 @@ use crate::core::{
     journal::{Context, Wait},
     machine::{Event, LockEvent},
     message::{Message, Vote},
-    range::Ranges,
+    range::{KeyRange, Ranges},
     record::Record,
     refusal::Refusal,
     standing::Standing,
@@ -228,13 +228,15 @@ pub(super) fn misplaced(ctx: &Context<'_>, part: &Transaction) -> Option<Refusal
         let (mine, _) = pieces.into_iter().find(|(_, holder)| *holder == me)?;
         return Some(Refusal::Here { server: me, key: mine.start });
     }
+    let held = &ctx.maps.held;
     let keys = part.reads.iter().map(|read| &read.key).chain(part.writes.iter().map(|write| &write.key));
-    let elsewhere = keys.into_iter().find(|key| ctx.maps.held.server_of(key) != me).cloned();
-    let scanned = || part.scans.iter().filter(|scan| !ctx.maps.held.holds(me, &scan.range));
-    let unscanned = || scanned().flat_map(|scan| ctx.maps.held.pieces(&scan.range)).find(|(_, holder)| *holder != me);
-    let key = elsewhere.or_else(|| unscanned().map(|(piece, _)| piece.start))?;
-    let moved = ctx.maps.hint(me, &key);
-    Some(Refusal::NotHere { server: me, key, moved: Box::new(moved) })
+    let keys: Vec<&Key> = keys.filter(|key| held.server_of(key) != me).collect();
+    let scanned = part.scans.iter().filter(|scan| !held.holds(me, &scan.range));
+    let pieces = scanned.flat_map(|scan| held.pieces(&scan.range)).filter(|(_, holder)| *holder != me);
+    let ranges: Vec<KeyRange> = pieces.map(|(piece, _)| piece).collect();
+    let key = keys.first().copied().or(ranges.first().map(|range| &range.start))?.clone();
+    let moved = ctx.maps.hints(me, &keys, &ranges);
+    Some(Refusal::NotHere { server: me, key, moved })
 }
 
 /// Returns true if a part is one of a move from this server or to it. Coordinators send no other.

@@ -71,7 +71,7 @@ fn range_is_refused_while_it_moves_and_named_elsewhere_afterwards() {
     assert_eq!(no(within), Some(Refusal::IsMoving { key: key("1bb") }));
     assert!(no(rig.prepare(tranx(PEER, 3), put(&["1a"]))).is_none());
     let mut rig = given();
-    let moved = Box::new(Moved { range: moving(1).range, to: PEER, moves: 1 });
+    let moved = vec![Moved { range: moving(1).range, to: PEER, moves: 1 }];
     let elsewhere = |name| Refusal::NotHere { server: ME, key: key(name), moved: moved.clone() };
     assert_eq!(no(rig.prepare(tranx(PEER, 4), put(&["1a", "1c"]))), Some(elsewhere("1c")));
     let range = KeyRange::until(key("1a"), key("1e"));
@@ -142,7 +142,7 @@ fn coordinator_asks_the_giver_first_and_alone() {
 fn coordinator_learns_where_a_range_is_from_the_refusal() {
     let mut rig = Rig::new(|_| {});
     rig.commit(1, put(&["2w"]));
-    let moved = |to, moves| Box::new(Moved { range: KeyRange::until(key("2"), key("3")), to, moves });
+    let moved = |to, moves| vec![Moved { range: KeyRange::until(key("2"), key("3")), to, moves }];
     let not_here = |to, moves| Vote::No(Refusal::NotHere { server: PEER, key: key("2w"), moved: moved(to, moves) });
     let done = rig.receive(PEER, vote(tranx(ME, 1), not_here(THIRD, 1)));
     assert_eq!(refusal(&done).advice(), Advice::Restart);
@@ -154,6 +154,65 @@ fn coordinator_learns_where_a_range_is_from_the_refusal() {
     // An older word of another server does not count.
     rig.receive(THIRD, vote(tranx(ME, 2), not_here(PEER, 0)));
     assert_eq!(receivers(&mut rig, 3), [THIRD]);
+}
+
+/// A server that was started with this map among its items.
+fn with_map(me: ServerId, map: &Map) -> Rig {
+    let partition = Partition::Ranges(vec![(key(""), ME), (key("2"), PEER), (key("3"), THIRD)]);
+    let mut recovery = Recovery::new(NodeConfig::new(me, partition), None);
+    let value = Value::new(postcard::to_allocvec(map).unwrap()).unwrap();
+    recovery.stored_map(Some(&Item { value, version: tranx(PEER, 1) })).unwrap();
+    let mut rig = Rig { node: recovery.finish(0, &mut vec![]), last: 1, now_ms: 0 };
+    rig.on(Input::Logged { through: LogTicket(1) });
+    rig
+}
+
+/// Server 2's map once it has given these single keys of its range to server 3.
+fn scattered(keys: impl Iterator<Item = Key>) -> Map {
+    let mut map = Map::from(&Rig::new(|_| {}).node.config().partition);
+    for key in keys {
+        map.learn(&Moved { range: KeyRange::through(key.clone(), key), to: THIRD, moves: 1 });
+    }
+    map
+}
+
+/// Number of attempts until server 2 does not refuse a transaction that scans all of its range
+/// and writes at server 3, by a coordinator that has heard of no move.
+fn attempts(map: &Map) -> u64 {
+    let (mut rig, mut holder) = (Rig::new(|_| {}), with_map(PEER, map));
+    for attempt in 1.. {
+        let found = vec![ScanRead { range: KeyRange::until(key("2"), key("3")), found: vec![] }];
+        let asked = sent(rig.commit(attempt, Transaction { scans: found, ..put(&["3w"]) }));
+        let prepare = asked.into_iter().find_map(|(to, message)| (to == PEER).then_some(message)).unwrap();
+        let Some(refusal) = no(holder.receive(ME, prepare)) else { return attempt };
+        assert!(matches!(refusal, Refusal::NotHere { .. }), "{refusal}");
+        rig.receive(PEER, vote(tranx(ME, attempt), Vote::No(refusal)));
+    }
+    0
+}
+
+#[test]
+fn coordinator_learns_of_many_moves_in_few_attempts() {
+    let small = scattered((0..150).map(|n| key(&format!("2{n:03}"))));
+    assert_eq!(attempts(&small), 4);
+    // A hint has two of these keys, so that fewer go with one refusal.
+    let large = scattered((0..100).map(|n| key(&format!("2{n:03}{}", "k".repeat(3996)))));
+    assert_eq!(attempts(&large), 13);
+}
+
+#[test]
+fn refusal_names_all_that_is_elsewhere_once() {
+    let map = scattered([key("2b"), key("2d"), key("2f")].into_iter());
+    let mut rig = with_map(PEER, &map);
+    let ranges = [("2a", "2e"), ("2c", "2f")].map(|(from, until)| KeyRange::until(key(from), key(until)));
+    let scans = ranges.map(|range| ScanRead { range, found: vec![] }).to_vec();
+    let part = Transaction { scans, ..put(&["2c", "2f", "2d", "1w"]) };
+    let asked =
+        Message::Prepare { tranx: tranx(ME, 1), participants: vec![ME, PEER], part, standing: Standing::default() };
+    let Some(Refusal::NotHere { server, key: first, moved }) = no(rig.receive(ME, asked)) else { panic!("no refusal") };
+    assert_eq!((server, first), (PEER, key("2f")));
+    let named: Vec<_> = moved.iter().map(|moved| (moved.range.start.clone(), moved.to)).collect();
+    assert_eq!(named, [(key("2f"), THIRD), (key("2d"), THIRD), (key(""), ME), (key("2b"), THIRD)]);
 }
 
 #[test]

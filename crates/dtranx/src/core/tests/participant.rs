@@ -140,7 +140,7 @@ fn prepare_after_its_abort_locks_nothing() {
 fn prepare_of_keys_that_are_elsewhere_is_refused() {
     let mut rig = Rig::new(|_| {});
     let moved = Moved { range: KeyRange::until(key("2"), key("3")), to: PEER, moves: 0 };
-    let no = Vote::No(Refusal::NotHere { server: ME, key: key("2w"), moved: Box::new(moved) });
+    let no = Vote::No(Refusal::NotHere { server: ME, key: key("2w"), moved: vec![moved] });
     let id = tranx(PEER, 1);
     assert_eq!(sent(rig.prepare(id, put(&["1w", "2w"]))), [(PEER, vote(id, no))]);
     // A copy that comes later is not taken, although this server may hold the keys by then.

@@ -160,7 +160,7 @@ fn responses() -> Vec<(&'static str, Response)> {
     let reserved = Refusal::Invalid(LimitError::Reserved { key: Key::of_map() });
     let no_move = Refusal::Invalid(LimitError::Move { why: "it has not one scan".to_owned() });
     let large_map = Refusal::Invalid(LimitError::Map { ranges: 70_000 });
-    let elsewhere = Refusal::NotHere { server: ServerId(300), key: key("k"), moved: Box::new(moved()) };
+    let elsewhere = Refusal::NotHere { server: ServerId(300), key: key("k"), moved: vec![moved(), moved()] };
     let here = Refusal::Here { server: ServerId(300), key: key("k") };
     let restarted = Refusal::Restarted { server: ServerId(300) };
     let answered = |refusal| Reply::Commit(CommitAnswer::Refused(refusal));
