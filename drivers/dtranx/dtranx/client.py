@@ -83,6 +83,8 @@ class Client:
         self._maker = random.randrange(len(self._links))
         # Where keys are, as far as the client has heard.
         self.map = KeyMap(self.cluster)
+        # How often a server turned out to have another store: what was read before is of no use.
+        self.generation = 0
 
     def __enter__(self) -> "Client":
         return self
@@ -228,7 +230,13 @@ class Client:
     def _link(self, server: int, secret: bytes | None) -> Link:
         link = Link(addresses_of(self.cluster, server), secret)
         link.cluster, link.map, link.server = self.cluster.name, map_id(self.cluster), server
+        link.on_other_store = self._forget
         return link
+
+    def _forget(self) -> None:
+        """A server has another store: the cluster was made anew, and its ranges have not moved."""
+        self.generation += 1
+        self.map = KeyMap(self.cluster)
 
 
 class Tranx:
@@ -241,7 +249,7 @@ class Tranx:
         waited_s: Callable[[], float] | None = None,
         kept: Version | None = None,
     ):
-        self._client = client
+        self._client, self._generation = client, client.generation
         # Items that came with a refusal: one counts as read once the program gets it.
         self._brought = brought or {}
         self._reads: dict[bytes, Item | None] = {}
@@ -329,6 +337,8 @@ class Tranx:
         check_size(transaction)
         if not (self._reads or self._scans or self._writes):
             return None
+        if (self._reads or self._scans) and self._generation != self._client.generation:
+            raise RefusedError(Stale([], None))
         ask = Commit(transaction)
         if self.waited_s is not None:
             waited_ms = min(int(self.waited_s() * 1000), (1 << 32) - 1)

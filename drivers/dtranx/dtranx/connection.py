@@ -9,6 +9,7 @@ import hmac
 import secrets
 import socket
 import time
+from collections.abc import Callable
 from typing import Any
 
 from .codec import Unreadable, decode, encode
@@ -37,6 +38,7 @@ from .messages import (
     RequestName,
     RequestOutcome,
     Response,
+    Stale,
     Values,
     Welcome,
 )
@@ -75,13 +77,17 @@ class Link:
         self._incoming = Incoming()
         self._name: ClientName | None = None
         self._last_id = 0
-        # Largest number of the server's transactions that a reply has named.
+        # The store that the server had at the last connection.
+        self._store: bytes | None = None
+        # Largest number of the store's transactions that a reply has named.
         self._heard = 0
         # Name under which a commit was sent whose outcome is not known.
         self._awaited: ClientName | None = None
         # The cluster, the map and the server that its hello names.
         self.cluster, self.map, self.server = "", None, None
         self.welcome: ClientWelcome | None = None
+        # Called when the server has another store than before.
+        self.on_other_store: Callable[[], None] = lambda: None
 
     def close(self) -> None:
         """Ends the connection. The next request makes another one."""
@@ -137,7 +143,9 @@ class Link:
         return reply
 
     def _ask_surely(self, ask: Any, is_commit: bool, deadline: float) -> Any:
-        above = self._heard
+        # The store that the request is for: that of which the client has read, then the one that
+        # got a copy.
+        above, store = self._heard, self._store
         self._last_id += 1
         request_id, sent_as = self._last_id, None
         # The first copy may be refused yet, over this connection or a later one.
@@ -147,13 +155,18 @@ class Link:
             try:
                 if self._stream is None:
                     self.connect(deadline)
+                if is_commit and store not in (None, self._store):
+                    if sent_as is None:
+                        # What it has read was of a store that is gone.
+                        return CommitReply(Refused(Stale([], None)))
+                    raise UnknownError("the server that got it has another store now")
                 is_question = isinstance(ask, RequestOutcome)
                 if is_commit and not is_question and sent_as not in (None, self._name):
                     # The server would carry it out once more: it is asked what became of it.
                     ask, is_question = RequestOutcome(RequestName(sent_as, request_id), above), True
                 payload = encode(Request(request_id, sent_as is not None and not is_question, ask))
                 is_followed = sent_as is not None and may_refuse_first
-                sent_as = self._name
+                sent_as, store = self._name, self._store
                 if is_commit:
                     self._awaited = sent_as
                 self._send(frame(payload))
@@ -227,6 +240,7 @@ class Link:
         if not isinstance(welcome, ClientWelcome):
             raise NotWelcomeError("it took a client for a server")
         self._take_name(welcome.name)
+        self._take_store(welcome.store)
         self.welcome = welcome
         return welcome
 
@@ -235,10 +249,15 @@ class Link:
         comes from a leader that others have replaced."""
         if self._awaited is not None and name.life < self._awaited.life:
             raise Lost("the server gave a name of an earlier life")
-        if self._name not in (None, name) and name.life <= self._name.life:
-            # It may be another store, whose numbers begin anew.
-            self._heard = 0
         self._name = name
+
+    def _take_store(self, store: bytes) -> None:
+        """Notes the store that the server has. The numbers of another one begin anew."""
+        is_other = self._store not in (None, store)
+        self._store = store
+        if is_other:
+            self._heard = 0
+            self.on_other_store()
 
     def _numbers(self, reply: Any) -> list[int]:
         """Numbers of the server's transactions that a reply names."""

@@ -237,6 +237,7 @@ class ClientWelcome:
 
     name: ClientName
     server: Server
+    store: Id16
     cluster: Cluster
     window: Small
 

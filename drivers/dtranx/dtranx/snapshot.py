@@ -3,10 +3,10 @@
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from .errors import UnavailableError
+from .errors import RefusedError, UnavailableError
 from .limits import check_key, in_requests, key_range
 from .map import KeyMap
-from .messages import FoundAt, GetAt, Item, Range, ScanAt, Values
+from .messages import FoundAt, GetAt, Item, Range, ScanAt, SnapshotTooOld, Values
 from .search import Elsewhere, scan
 
 Result = TypeVar("Result")
@@ -16,7 +16,7 @@ class SnapshotView:
     """The whole cluster at one moment."""
 
     def __init__(self, client: Any, epoch: int):
-        self._client = client
+        self._client, self._generation = client, client.generation
         self.epoch = epoch
         # Where keys were at that moment, once a server was asked that did not hold them.
         self._map: KeyMap | None = None
@@ -39,7 +39,7 @@ class SnapshotView:
             return []
 
         def look(server: int, part: Range, count: int) -> tuple[list[tuple[bytes, Item]], bytes | None]:
-            reply = self._client.ask_at(server, ScanAt(self.epoch, part, count), FoundAt)
+            reply = self._ask(server, ScanAt(self.epoch, part, count), FoundAt)
             return reply.items, reply.through
 
         found, _ = scan(self._find, keys, limit, look)
@@ -52,9 +52,18 @@ class SnapshotView:
         held: dict[bytes, Item | None] = {}
         for server, wanted in by_server.items():
             for some in in_requests(wanted):
-                items = self._client.ask_at(server, GetAt(self.epoch, some), Values).items
+                items = self._ask(server, GetAt(self.epoch, some), Values).items
                 held.update(zip(some, items, strict=True))
         return held
+
+    def _ask(self, server: int, ask: GetAt | ScanAt, expected: type) -> Any:
+        """A server's reply, unless it may be of another store: an epoch of that one may have the
+        same number."""
+        reply = self._client.ask_at(server, ask, expected)
+        if self._generation != self._client.generation:
+            why = "has another store since, or another server has"
+            raise RefusedError(SnapshotTooOld(server, why))
+        return reply
 
     def _find(self, once: Callable[[KeyMap], Result]) -> Result:
         """Calls `once` with a map: where keys are now, or, if a server did not hold them then,

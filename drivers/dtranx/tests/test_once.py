@@ -9,7 +9,7 @@ import threading
 import unittest
 from unittest import mock
 
-from dtranx import Client, EndedError, RefusedError, UnavailableError, UnknownError
+from dtranx import Client, EndedError, RefusedError, Tranx, UnavailableError, UnknownError
 from dtranx.codec import decode, encode
 from dtranx.frames import Incoming, frame, preface
 from dtranx.messages import (
@@ -24,6 +24,7 @@ from dtranx.messages import (
     Hello,
     Indeterminate,
     Item,
+    Made,
     NotWelcome,
     Overloaded,
     Refused,
@@ -33,13 +34,17 @@ from dtranx.messages import (
     RequestOutcome,
     Response,
     Restarted,
+    SnapshotReply,
+    SnapshotTooOld,
     Values,
     Version,
     Welcome,
+    Write,
 )
 
 LIMIT_S = 20
 FIRST, OTHER = ClientName(1, 1), ClientName(2, 1)
+STORE, OTHER_STORE = bytes(16), bytes([1] * 16)
 VERSION = Version(1, 5)
 COMMITTED = CommitReply(Committed(VERSION))
 RESTARTED = CommitReply(Refused(Restarted(1)))
@@ -55,9 +60,10 @@ class Once(unittest.TestCase):
         self.heard: list[tuple[ClientName | None, list[Request]]] = []
 
     def serve(self, *connections):
-        """Serves one connection after the other: the name that it gives (or its refusal), and what
-        it does with each request: it answers it so, or breaks the connection (`None`). A list has
-        answers to earlier requests: how many ids before, and the answer."""
+        """Serves one connection after the other: the name that it gives (or its refusal), what it
+        does with each request, and its store, if that is not the first one. It answers a request
+        so, or breaks the connection (`None`). A list has answers to earlier requests: how many ids
+        before, and the answer."""
         thread = threading.Thread(target=self._serve, args=[connections])
         thread.start()
         self.addCleanup(thread.join, LIMIT_S)
@@ -65,7 +71,7 @@ class Once(unittest.TestCase):
     def _serve(self, connections):
         port = self._listener.getsockname()[1]
         cluster = Cluster("script", [(1, V4(b"\x7f\0\0\1", port))], Hash([1]))
-        for name, answers in connections:
+        for name, answers, *store in connections:
             stream, _ = self._listener.accept()
             with stream:
                 stream.settimeout(LIMIT_S)
@@ -75,7 +81,7 @@ class Once(unittest.TestCase):
                     incoming.add(self._received(stream))
                 hello = decode(Hello, self._payload(stream, incoming))
                 self.heard.append((hello.caller.name, requests))
-                welcome = name if isinstance(name, NotWelcome) else ClientWelcome(name, 1, cluster, 16)
+                welcome = name if isinstance(name, NotWelcome) else ClientWelcome(name, 1, *(store or [STORE]), cluster, 16)
                 stream.sendall(frame(encode(welcome, Welcome)))
                 for answer in answers:
                     requests.append(decode(Request, self._payload(stream, incoming)))
@@ -190,6 +196,42 @@ class Once(unittest.TestCase):
         self.assertEqual(link._stream.recv(1, socket.MSG_PEEK), b"")
         self.assertEqual(self.put(client), VERSION)
         self.assertFalse(self.heard[2][1][0].repeated)
+
+    def test_what_was_read_of_another_store_is_not_committed(self):
+        old, new = (Values([Item(value, VERSION)]) for value in (b"old", b"new"))
+        self.serve((FIRST, []), (FIRST, [old]), (FIRST, [new, COMMITTED], OTHER_STORE))
+        client, seen = self.client(), []
+        known = client.map
+
+        def copy(tranx: Tranx) -> None:
+            seen.append(tranx.get(b"k"))
+            tranx.put(b"l", seen[-1])
+            if len(seen) == 1:
+                # Waits until the connection has ended.
+                [link] = client._links.values()
+                self.assertEqual(link._stream.recv(1, socket.MSG_PEEK), b"")
+
+        client.transact(copy)
+        self.assertEqual(seen, [b"old", b"new"])
+        _, commit = self.heard[2][1]
+        self.assertEqual(commit.ask.transaction.writes, [Write(b"l", b"new")])
+        self.assertIsNot(client.map, known)
+
+    def test_a_commit_that_was_sent_to_a_store_that_is_gone_is_unknown(self):
+        self.serve((FIRST, []), (FIRST, [None]), (FIRST, [COMMITTED], OTHER_STORE))
+        client = self.client()
+        with self.assertRaises(UnknownError):
+            self.put(client)
+        self.assertEqual(self.put(client), VERSION)
+
+    def test_a_snapshot_of_another_store_is_gone(self):
+        held = Values([Item(b"v", VERSION)])
+        self.serve((FIRST, []), (FIRST, [SnapshotReply(Made(9)), held]), (FIRST, [held], OTHER_STORE))
+        snapshot = self.client().snapshot()
+        self.assertEqual(snapshot.get(b"k"), b"v")
+        with self.assertRaises(RefusedError) as refused:
+            snapshot.get(b"k")
+        self.assertIsInstance(refused.exception.refusal, SnapshotTooOld)
 
     def test_a_transaction_is_committed_again_only_after_a_refusal(self):
         self.serve((FIRST, []), (FIRST, [OVERLOADED, COMMITTED, CommitReply(Indeterminate())]))

@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use futures_channel::oneshot;
 
+use super::Generation;
 use super::link::{Answer, Link, Ticket};
 use crate::core::ServerId;
 use crate::wire::Ask;
@@ -16,10 +17,16 @@ pub(super) struct Call {
 }
 
 impl Call {
-    pub(super) fn start(link: &dyn Link, server: ServerId, ask: Ask, until: Instant) -> Self {
+    pub(super) fn start(
+        link: &dyn Link,
+        server: ServerId,
+        ask: Ask,
+        read_in: Option<Generation>,
+        until: Instant,
+    ) -> Self {
         let (tell, answer) = oneshot::channel();
         // The receiver is gone if the future was dropped.
-        link.ask(ask, until, Box::new(move |answer| drop(tell.send(answer))));
+        link.ask(ask, read_in, until, Box::new(move |answer| drop(tell.send(answer))));
         Self { server, answer }
     }
 

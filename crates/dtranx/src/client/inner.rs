@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock, RwLockWriteGuard};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -12,7 +12,8 @@ use futures_channel::oneshot;
 use super::cache::Cache;
 use super::call::Call;
 use super::socket::SocketLink;
-use super::{ClientOptions, Error, Link, Result};
+use super::stores::Stores;
+use super::{ClientOptions, Error, Generation, Link, Result};
 use crate::cluster::Cluster;
 use crate::core::map::{MAX_HINTS, MAX_PIECES};
 use crate::core::{Map, Refusal, ServerId};
@@ -24,54 +25,92 @@ pub(super) struct Inner {
     pub(super) cache: Cache,
     links: BTreeMap<ServerId, Arc<dyn Link>>,
     snapshots: AtomicUsize,
-    /// Map of the keys, by what servers have said to the client so far.
-    map: RwLock<Arc<Map>>,
+    stores: Stores,
+    known: RwLock<Known>,
+}
+
+/// Map of the keys, by what the stores of one generation have said to the client so far.
+struct Known {
+    generation: Generation,
+    map: Arc<Map>,
 }
 
 impl Inner {
-    pub(super) fn new(cluster: Cluster, links: BTreeMap<ServerId, Arc<dyn Link>>, options: ClientOptions) -> Self {
+    pub(super) fn new(
+        cluster: Cluster,
+        links: BTreeMap<ServerId, Arc<dyn Link>>,
+        options: ClientOptions,
+        stores: Stores,
+    ) -> Self {
         let cache = Cache::new(options.cache_items);
         let snapshots = AtomicUsize::new(rand::random_range(0..links.len().max(1)));
-        let map = RwLock::new(Arc::new(Map::from(&cluster.partition)));
-        Self { cluster, options, cache, links, snapshots, map }
+        let map = Arc::new(Map::from(&cluster.partition));
+        let known = RwLock::new(Known { generation: stores.generation(), map });
+        Self { cluster, options, cache, links, snapshots, stores, known }
+    }
+
+    /// The stores that the servers have now, as far as the client has noticed.
+    pub(super) fn generation(&self) -> Generation {
+        self.stores.generation()
     }
 
     /// Map of the keys, by what servers have said to the client so far.
     pub(super) fn map(&self) -> Arc<Map> {
-        self.map.read().unwrap_or_else(PoisonError::into_inner).clone()
+        let generation = self.generation();
+        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        if known.generation >= generation {
+            return known.map.clone();
+        }
+        drop(known);
+        self.known_in(generation).map.clone()
     }
 
-    /// Learns where keys are. Returns true if that is news.
-    pub(super) fn learn(&self, learn: impl FnOnce(&mut Map)) -> bool {
-        let mut map = self.map.write().unwrap_or_else(PoisonError::into_inner);
-        let mut learned = (**map).clone();
+    /// What is known of the stores of this generation, or a later one: nothing at first.
+    fn known_in(&self, generation: Generation) -> RwLockWriteGuard<'_, Known> {
+        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        if known.generation < generation {
+            *known = Known { generation, map: Arc::new(Map::from(&self.cluster.partition)) };
+        }
+        known
+    }
+
+    /// Learns where keys are, from an answer to a request that was sent in this generation. Returns
+    /// true if that is news, or if the answer is of stores that are gone.
+    pub(super) fn learn(&self, generation: Generation, learn: impl FnOnce(&mut Map)) -> bool {
+        let mut known = self.known_in(self.generation());
+        if known.generation != generation {
+            return true;
+        }
+        let mut learned = (*known.map).clone();
         learn(&mut learned);
         if learned.len() > MAX_PIECES {
             // What is forgotten can be heard again.
             learned = Map::from(&self.cluster.partition);
         }
-        let is_news = learned != **map;
+        let is_news = learned != *known.map;
         if is_news {
-            *map = Arc::new(learned);
+            known.map = Arc::new(learned);
         }
         is_news
     }
 
     /// Learns from a refusal where keys are.
-    pub(super) fn heard(&self, refusal: &Refusal) {
+    pub(super) fn heard(&self, generation: Generation, refusal: &Refusal) {
         if let Refusal::NotHere { moved, .. } = refusal {
-            self.learn(|map| moved.iter().take(MAX_HINTS).for_each(|moved| map.learn(moved)));
+            self.learn(generation, |map| moved.iter().take(MAX_HINTS).for_each(|moved| map.learn(moved)));
         }
     }
 
     /// A link to each server; they connect by themselves.
     pub(super) fn of_cluster(cluster: Cluster, options: ClientOptions) -> Result<Self> {
         let mut links: BTreeMap<ServerId, Arc<dyn Link>> = BTreeMap::new();
+        let stores = Stores::default();
         for server in &cluster.servers {
-            let link = SocketLink::new(&cluster, *server, options.secret.clone()).map_err(unreachable)?;
+            let (secret, stores) = (options.secret.clone(), stores.clone());
+            let link = SocketLink::new(&cluster, *server, secret, stores).map_err(unreachable)?;
             links.insert(server.id, Arc::new(link));
         }
-        Ok(Self::new(cluster, links, options))
+        Ok(Self::new(cluster, links, options, stores))
     }
 
     pub(super) fn link(&self, server: ServerId) -> Result<&Arc<dyn Link>> {
@@ -92,7 +131,13 @@ impl Inner {
 
     /// Sends a request. It is under way from now on, whether it is waited for or not.
     pub(super) fn start(&self, server: ServerId, ask: Ask) -> Result<Call> {
-        Ok(Call::start(&**self.link(server)?, server, ask, self.until()))
+        Ok(Call::start(&**self.link(server)?, server, ask, None, self.until()))
+    }
+
+    /// Sends a request to commit, which is refused if it would come to stores of a later generation
+    /// than those that were read.
+    pub(super) fn commit(&self, server: ServerId, ask: Ask, read_in: Option<Generation>) -> Result<Call> {
+        Ok(Call::start(&**self.link(server)?, server, ask, read_in, self.until()))
     }
 }
 

@@ -2,7 +2,8 @@
 
 use std::time::Instant;
 
-use crate::core::ClientId;
+use super::Generation;
+use crate::core::{ClientId, StoreId};
 use crate::wire::{Ask, Reply};
 
 /// Name and number under which a request was sent: by these, a later life of the server finds it.
@@ -12,6 +13,8 @@ pub(crate) struct Ticket {
     pub(crate) id: u64,
     /// Largest number of the server's transactions that was heard of before.
     pub(crate) above: u64,
+    /// Store that it was sent to. No other one can know what became of it.
+    pub(crate) store: Option<StoreId>,
 }
 
 /// Result of a request that was given to a link.
@@ -31,8 +34,9 @@ pub(crate) type Done = Box<dyn FnOnce(Answer) + Send>;
 
 /// A way to one server. Neither call blocks.
 pub(crate) trait Link: Send + Sync {
-    /// Sends a request, again and again if need be, until it is answered or the time is up.
-    fn ask(&self, ask: Ask, until: Instant, done: Done);
+    /// Sends a request, again and again if need be, until it is answered or the time is up. A
+    /// commit of what was read in a generation is not sent to a store of a later one, but refused.
+    fn ask(&self, ask: Ask, read_in: Option<Generation>, until: Instant, done: Done);
 
     /// Sends a request under the name and number that it had before. Where the server would not
     /// know it by them any more, asks what became of it.

@@ -21,7 +21,7 @@
 //! `state`, `scan` and `retry` say what a transaction is, and wait for nothing; `asynchronous`
 //! sends requests to servers through a link (`link`, `socket`) and waits for answers (`call`,
 //! `reply`); `blocking` waits for `asynchronous`. `unknown` is a commit without an answer,
-//! `ask_again` sends it again.
+//! `ask_again` sends it again. `stores` counts when servers turn out to have other stores.
 
 mod ask_again;
 mod asynchronous;
@@ -38,6 +38,7 @@ mod retry;
 mod scan;
 mod socket;
 mod state;
+mod stores;
 mod unknown;
 
 pub use asynchronous::{AsyncClient, AsyncSnapshot, AsyncTransaction, RangeMoved};
@@ -49,3 +50,4 @@ pub use socket::{MAX_WAITING, greet};
 pub use unknown::Unknown;
 
 pub(crate) use link::{Answer, Done, Link, Ticket};
+pub(crate) use stores::Generation;

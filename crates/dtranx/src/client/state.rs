@@ -8,7 +8,7 @@ use std::time::Instant;
 use bytes::Bytes;
 
 use super::cache::Cache;
-use super::{Committed, Error, Result};
+use super::{Committed, Error, Generation, Result};
 use crate::core::{
     Again, Current, Item, Key, LimitError, Map, Moving, Read, Refusal, ScanRead, ServerId, Transaction, TranxId, Value,
     Write,
@@ -39,11 +39,19 @@ pub(super) struct TransactionState {
     pub(super) earlier: Option<Earlier>,
     /// Range that the transaction moves.
     pub(super) moving: Option<Moving>,
+    /// The stores that it began to read.
+    pub(super) generation: Generation,
 }
 
 impl TransactionState {
-    pub(super) fn with(current: CurrentItems, earlier: Option<Earlier>) -> Self {
-        Self { current, earlier, ..Self::default() }
+    /// A transaction that reads the stores of this generation, of which the items are.
+    pub(super) fn with(generation: Generation, current: CurrentItems, earlier: Option<Earlier>) -> Self {
+        Self { generation, current, earlier, ..Self::default() }
+    }
+
+    /// The stores that its commit must come to, if it has read anything.
+    pub(super) fn read_in(&self) -> Option<Generation> {
+        (!self.has_read_nothing()).then_some(self.generation)
     }
 
     /// The request to commit the transaction. Its facts about earlier attempts are not part of the
@@ -63,7 +71,7 @@ impl TransactionState {
             if self.knows(key) {
                 continue;
             }
-            match self.current.remove(key).or_else(|| cache.get(key)) {
+            match self.current.remove(key).or_else(|| cache.get(self.generation, key)) {
                 Some(item) => drop(self.reads.insert(key.clone(), item)),
                 None => missing.push((map.server_of(key), key)),
             }
@@ -151,12 +159,12 @@ impl TransactionState {
     pub(super) fn settled(&self, answer: Result<Option<TranxId>, Refusal>, cache: &Cache) -> Result<Committed> {
         match answer {
             Ok(tranx) => {
-                cache.committed(self.reads.iter(), self.writes.iter(), tranx);
+                cache.committed(self.generation, self.reads.iter(), self.writes.iter(), tranx);
                 Ok(Committed { tranx })
             }
             Err(refusal) => {
                 let current: &[Current] = if let Refusal::Stale { current, .. } = &refusal { current } else { &[] };
-                cache.refused(self.reads.keys().chain(self.writes.keys()), current);
+                cache.refused(self.generation, self.reads.keys().chain(self.writes.keys()), current);
                 Err(Error::Refused(refusal))
             }
         }

@@ -339,8 +339,8 @@ impl Maps {
         hints.iter().take(MAX_HINTS).for_each(|moved| self.learn(moved));
     }
 
-    /// Places of keys and ranges that server `me` does not hold: as many hints as one refusal carries,
-    /// the first one around the first key.
+    /// Places of keys and ranges that server `me` does not hold: as many hints as one refusal
+    /// carries, the first one around the first key.
     pub(crate) fn hints(&self, me: ServerId, keys: &[&Key], ranges: &[KeyRange]) -> Vec<Moved> {
         let mut hints = Hints::default();
         for key in keys {

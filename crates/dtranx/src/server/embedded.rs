@@ -16,7 +16,7 @@ use super::reads::Reads;
 use super::stages::BATCH;
 use super::stats::ServerStats;
 use super::{ConfigError, LogMedium, ServerConfig, ServerError, StorageKind};
-use crate::client::{Answer, Client, ClientOptions, Done, Link, MAX_WAITING, Ticket};
+use crate::client::{Answer, Client, ClientOptions, Done, Generation, Link, MAX_WAITING, Ticket};
 use crate::cluster::{Cluster, Server};
 use crate::core::machine::TranxEvent;
 use crate::core::{ClientId, CommitAnswer, MessageId, Partition, Refusal, ServerId};
@@ -207,7 +207,7 @@ impl LocalLink {
 }
 
 impl Link for LocalLink {
-    fn ask(&self, ask: Ask, until: Instant, done: Done) {
+    fn ask(&self, ask: Ask, _: Option<Generation>, until: Instant, done: Done) {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         match self.waiting.add(id, until, done) {
             Err((done, why)) => done(Answer::NotCarriedOut(why)),

@@ -80,6 +80,8 @@ pub enum Welcome {
         client: ClientId,
         /// Id of the server that answers.
         server: ServerId,
+        /// Id of the store of that server; of a group, the store of its first member.
+        store: StoreId,
         /// Configuration of the cluster: its name, its servers and its map of keys.
         cluster: Cluster,
         /// Limit of commits that the client may have under way on this connection.

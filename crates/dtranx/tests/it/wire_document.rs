@@ -10,8 +10,8 @@ use dtranx::cluster::{Cluster, Server};
 use dtranx::core::{
     Again, ClientId, CommitAnswer, Current, Epoch, Incarnation, Item, Key, KeyRange, LimitError, Map, Message,
     MessageId, Moved, Moving, Outcome, Read, Record, Refusal, RequestId, ScanRead, ServerId, Settlement,
-    SnapshotAnswer, SnapshotMessage, Standing, Transaction, TranxId, ValidationId, Value, Vote, Write, partition::hash,
-    range::KeyBound,
+    SnapshotAnswer, SnapshotMessage, Standing, StoreId, Transaction, TranxId, ValidationId, Value, Vote, Write,
+    partition::hash, range::KeyBound,
 };
 use dtranx::log::{Position, payload};
 use dtranx::wire::{
@@ -162,7 +162,8 @@ fn group_messages() -> Vec<GroupMessage<Message>> {
 
 fn others() -> Vec<(&'static str, Vec<u8>)> {
     let client = ClientId { incarnation: Incarnation(70_000), number: 3 };
-    let welcome = Welcome::Client { client, server: ServerId(1), cluster: cluster(), window: 1024 };
+    let store = StoreId([7; 16]);
+    let welcome = Welcome::Client { client, server: ServerId(1), store, cluster: cluster(), window: 1024 };
     let standing = Standing { since_ms: 1_000_000, ..Standing::default() };
     let participants = vec![ServerId(1), ServerId(2)];
     let prepare = Message::Prepare { tranx: OWN, participants, part: transaction(), standing };

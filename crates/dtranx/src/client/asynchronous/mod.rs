@@ -19,7 +19,8 @@ pub use self::transaction::AsyncTransaction;
 use super::inner::{Inner, discover};
 use super::reply::unexpected;
 use super::retry::{current_items, kept};
-use super::state::{Earlier, TransactionState};
+use super::state::{CurrentItems, Earlier, TransactionState};
+use super::stores::Stores;
 use super::{ClientOptions, Link, Result};
 use crate::cluster::Cluster;
 use crate::core::{Refusal, ServerId};
@@ -59,12 +60,12 @@ impl AsyncClient {
         links: BTreeMap<ServerId, Arc<dyn Link>>,
         options: ClientOptions,
     ) -> Self {
-        Self { inner: Arc::new(Inner::new(cluster, links, options)) }
+        Self { inner: Arc::new(Inner::new(cluster, links, options, Stores::default())) }
     }
 
     /// Begins a transaction. It costs nothing until it reads or commits.
     pub fn begin(&self) -> AsyncTransaction {
-        AsyncTransaction { client: self.clone(), state: TransactionState::default() }
+        self.begin_with(CurrentItems::new(), None)
     }
 
     /// Begins a transaction once more after a refusal, for programs that retry by themselves
@@ -73,7 +74,12 @@ impl AsyncClient {
     /// attempt are taken. See also [`AsyncTransaction::tried_since`].
     pub fn begin_again(&self, refusal: Refusal) -> AsyncTransaction {
         let earlier = Earlier { since: Instant::now(), kept: kept(&refusal) };
-        AsyncTransaction { client: self.clone(), state: TransactionState::with(current_items(refusal), Some(earlier)) }
+        self.begin_with(current_items(refusal), Some(earlier))
+    }
+
+    fn begin_with(&self, current: CurrentItems, earlier: Option<Earlier>) -> AsyncTransaction {
+        let state = TransactionState::with(self.inner.generation(), current, earlier);
+        AsyncTransaction { client: self.clone(), state }
     }
 
     /// The cluster that this client is connected to.

@@ -3,8 +3,8 @@
 
 use std::time::{Duration, Instant};
 
+use super::AsyncClient;
 use super::pause::pause;
-use super::{AsyncClient, AsyncTransaction};
 use crate::backoff::Backoff;
 use crate::client::reply::unexpected;
 use crate::client::retry::{Next, Retry};
@@ -83,9 +83,10 @@ impl AsyncClient {
         let mut retry = Retry::new(&self.inner.options);
         let mut earlier = None;
         loop {
+            let mut tranx = self.begin();
             let Some((moving, found)) = self.first_part(&whole).await? else { return Ok(None) };
             let items = found.len() as u64;
-            let mut tranx = AsyncTransaction { client: self.clone(), state: transaction(moving, found) };
+            fill(&mut tranx.state, moving, found);
             tranx.state.earlier = earlier;
             earlier = loop {
                 let refusal = match tranx.commit_surely().await {
@@ -134,12 +135,10 @@ impl AsyncClient {
     }
 }
 
-/// The transaction that moves a range, with what was found in it.
-fn transaction(moving: Moving, found: Vec<(Key, Item)>) -> TransactionState {
-    let mut state = TransactionState::default();
+/// Makes a transaction one that moves a range, with what was found in it.
+fn fill(state: &mut TransactionState, moving: Moving, found: Vec<(Key, Item)>) {
     let versions = found.iter().map(|(key, item)| (key.clone(), item.version)).collect();
     state.scans.push(ScanRead { range: moving.range.clone(), found: versions });
     state.writes = found.into_iter().map(|(key, item)| (key, Some(item.value))).collect();
     state.moving = Some(moving);
-    state
 }

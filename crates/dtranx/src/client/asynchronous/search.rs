@@ -7,7 +7,7 @@ use super::AsyncClient;
 use super::pause::pause;
 use crate::backoff::Backoff;
 use crate::client::reply::unexpected;
-use crate::client::{Error, Result};
+use crate::client::{Error, Generation, Result};
 use crate::core::{Epoch, Key, Map, ServerId};
 use crate::wire::{Ask, Reply};
 
@@ -18,6 +18,8 @@ const PAUSES: Backoff = Backoff::new(Duration::from_micros(500), Duration::from_
 /// last one has shown.
 pub(super) struct Search<'a> {
     client: &'a AsyncClient,
+    /// The stores that the round asks.
+    generation: Generation,
     until: Instant,
     backoff: Backoff,
     round: Round,
@@ -36,8 +38,8 @@ struct Round {
 
 impl<'a> Search<'a> {
     pub(super) fn new(client: &'a AsyncClient) -> Self {
-        let until = client.inner.until();
-        Self { client, until, backoff: PAUSES, round: Round::default(), has_asked_all: false }
+        let (generation, until) = (client.inner.generation(), client.inner.until());
+        Self { client, generation, until, backoff: PAUSES, round: Round::default(), has_asked_all: false }
     }
 
     /// Takes an answer that brings no items.
@@ -47,7 +49,7 @@ impl<'a> Search<'a> {
     pub(super) fn elsewhere(&mut self, server: ServerId, answer: Result<Reply>) -> Result<()> {
         match answer {
             Ok(Reply::NotHere(moved)) => {
-                self.round.has_learned |= self.client.inner.learn(|map| map.learn(&moved));
+                self.round.has_learned |= self.client.inner.learn(self.generation, |map| map.learn(&moved));
                 self.round.elsewhere = Some(server);
             }
             Ok(other) => return Err(unexpected(server, &other)),
@@ -64,13 +66,15 @@ impl<'a> Search<'a> {
     /// longer than a request may take.
     pub(super) async fn is_over(&mut self) -> Result<bool> {
         let Round { elsewhere, has_learned, silence } = std::mem::take(&mut self.round);
+        self.generation = self.client.inner.generation();
         if let Some(error) = silence {
             if self.has_asked_all {
                 return Err(error);
             }
             self.has_asked_all = true;
             let (found, _) = self.client.maps(None).await;
-            return if self.client.inner.learn(|map| map.learn_all(&found)) { Ok(false) } else { Err(error) };
+            let is_news = self.client.inner.learn(self.generation, |map| map.learn_all(&found));
+            return if is_news { Ok(false) } else { Err(error) };
         }
         let Some(server) = elsewhere else { return Ok(true) };
         if Instant::now() >= self.until {
@@ -113,8 +117,9 @@ impl AsyncClient {
     /// # Errors
     /// A server does not answer.
     pub async fn map(&self) -> Result<Map> {
+        let generation = self.inner.generation();
         let (map, failed) = self.maps(None).await;
-        self.inner.learn(|known| known.learn_all(&map));
+        self.inner.learn(generation, |known| known.learn_all(&map));
         failed.map_or(Ok(map), Err)
     }
 }

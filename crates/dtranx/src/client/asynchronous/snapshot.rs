@@ -6,10 +6,11 @@ use bytes::Bytes;
 
 use super::AsyncClient;
 use super::pause::pause;
+use crate::client::call::Call;
 use crate::client::reply::unexpected;
 use crate::client::retry::{Next, Retry};
 use crate::client::scan::{PARTS_AT_ONCE, Round, Scan};
-use crate::client::{Error, Result, Scanned};
+use crate::client::{Error, Generation, Result, Scanned};
 use crate::core::transaction::MAX_TRANSACTION_ITEMS;
 use crate::core::{Epoch, Key, KeyRange, Map, Refusal, ServerId, SnapshotAnswer};
 use crate::wire::{Ask, Reply};
@@ -22,6 +23,8 @@ use crate::wire::{Ask, Reply};
 pub struct AsyncSnapshot {
     client: AsyncClient,
     epoch: Epoch,
+    /// The stores that it is of.
+    generation: Generation,
     /// Map of the keys at the snapshot's moment; empty until a server that did not hold a key was
     /// asked for it.
     map: Arc<OnceLock<Arc<Map>>>,
@@ -37,10 +40,10 @@ impl AsyncClient {
     pub async fn snapshot(&self) -> Result<AsyncSnapshot> {
         let mut retry = Retry::new(&self.inner.options);
         loop {
-            let server = self.inner.snapshot_maker();
+            let (server, generation) = (self.inner.snapshot_maker(), self.inner.generation());
             let refusal = match self.inner.start(server, Ask::Snapshot)?.reply().await? {
                 Reply::Snapshot(SnapshotAnswer::Made(epoch)) => {
-                    return Ok(AsyncSnapshot { client: self.clone(), epoch, map: Arc::default() });
+                    return Ok(AsyncSnapshot { client: self.clone(), epoch, generation, map: Arc::default() });
                 }
                 Reply::Snapshot(SnapshotAnswer::Refused(refusal)) => refusal,
                 other => return Err(unexpected(server, &other)),
@@ -125,7 +128,7 @@ impl AsyncSnapshot {
         }
         let mut values = vec![None; keys.len()];
         for (server, call, places) in calls {
-            match call.reply().await? {
+            match self.reply(call).await? {
                 Reply::Values(items) if items.len() == places.len() => {
                     for (at, item) in places.into_iter().zip(items) {
                         values[at] = item.map(|item| item.value.into());
@@ -136,6 +139,18 @@ impl AsyncSnapshot {
             }
         }
         Ok(Some(values))
+    }
+
+    /// A server's answer, unless it may be of another store than the snapshot: an epoch of that one
+    /// may have the same number.
+    async fn reply(&self, call: Call) -> Result<Reply> {
+        let server = call.server;
+        let reply = call.reply().await;
+        if self.client.inner.generation() != self.generation {
+            let why = "has another store since, or another server has".to_owned();
+            return Err(Error::Refused(Refusal::SnapshotTooOld { server, why }));
+        }
+        reply
     }
 
     /// Map of the keys at the snapshot's moment, or the present one if that is not known.
@@ -192,7 +207,7 @@ impl AsyncSnapshot {
         let calls: Vec<_> = parts.into_iter().map(start).collect::<Result<_>>()?;
         let mut round = Round::up_to(until);
         for (server, call) in calls {
-            match call.reply().await? {
+            match self.reply(call).await? {
                 Reply::FoundAt { items, through } => round.add_through(items, through),
                 Reply::NotHere(_) => return Ok(None),
                 other => return Err(refused(server, other)),

@@ -43,9 +43,16 @@ impl AsyncClient {
     pub async fn transact<T>(&self, mut body: impl AsyncFnMut(&mut AsyncTransaction) -> Result<T>) -> Result<T> {
         let mut retry = Retry::new(&self.inner.options);
         let mut begun = (CurrentItems::new(), None);
+        let mut read_in = self.inner.generation();
         loop {
-            let (current, earlier) = begun;
-            let mut tranx = AsyncTransaction { client: self.clone(), state: TransactionState::with(current, earlier) };
+            let (mut current, earlier) = begun;
+            let generation = self.inner.generation();
+            if generation != read_in {
+                current.clear();
+            }
+            read_in = generation;
+            let state = TransactionState::with(generation, current, earlier);
+            let mut tranx = AsyncTransaction { client: self.clone(), state };
             let value = body(&mut tranx).await;
             if let Err(error) = &value {
                 if error.is_of_a_server() || tranx.state.has_read_nothing() {

@@ -161,7 +161,7 @@ impl AsyncTransaction {
         let ask = self.state.ask();
         let inner = &self.client.inner;
         let server = self.state.coordinator(&inner.map());
-        let answer = inner.start(server, ask.clone())?.answer().await;
+        let answer = inner.commit(server, ask.clone(), self.state.read_in())?.answer().await;
         let ticket = match answer {
             Some(Answer::Reply(Reply::Commit(CommitAnswer::Committed(tranx)))) => {
                 return self.state.settled(Ok(Some(tranx)), &inner.cache);
@@ -170,7 +170,7 @@ impl AsyncTransaction {
                 return self.state.settled(Ok(None), &inner.cache);
             }
             Some(Answer::Reply(Reply::Commit(CommitAnswer::Refused(refusal)))) => {
-                inner.heard(&refusal);
+                inner.heard(self.state.generation, &refusal);
                 return self.state.settled(Err(refusal), &inner.cache);
             }
             Some(Answer::Reply(Reply::Refused(why)) | Answer::NotCarriedOut(why)) => {
@@ -193,7 +193,7 @@ impl AsyncTransaction {
         let inner = &self.client.inner;
         match unknown.again(inner.until()).await {
             Again::Answer(answer) => {
-                answer.as_ref().err().into_iter().for_each(|refusal| inner.heard(refusal));
+                answer.as_ref().err().into_iter().for_each(|refusal| inner.heard(self.state.generation, refusal));
                 self.state.settled(answer, &inner.cache)
             }
             Again::Silence(unknown) => Err(Error::Unknown(unknown)),

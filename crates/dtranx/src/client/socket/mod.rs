@@ -27,8 +27,9 @@ use self::heard::largest_number;
 pub use self::meet::greet;
 use self::meet::{Met, is_timeout, meet};
 use self::members::Members;
-use self::state::{Over, State, Waiting};
-use super::{Done, Link, Ticket};
+use self::state::{Over, State, Waiting, stale};
+use super::stores::Stores;
+use super::{Answer, Done, Generation, Link, Ticket};
 use crate::backoff::Backoff;
 use crate::cluster::{Cluster, MapId, Server};
 use crate::core::ServerId;
@@ -61,6 +62,7 @@ struct Shared {
     map: MapId,
     secret: Option<Secret>,
     server: ServerId,
+    stores: Stores,
     state: Mutex<State>,
     /// Rings when there is something to write, or the link has ended.
     written: Condvar,
@@ -70,7 +72,12 @@ struct Shared {
 }
 
 impl SocketLink {
-    pub(super) fn new(cluster: &Cluster, server: Server, secret: Option<Secret>) -> std::io::Result<Self> {
+    pub(super) fn new(
+        cluster: &Cluster,
+        server: Server,
+        secret: Option<Secret>,
+        stores: Stores,
+    ) -> std::io::Result<Self> {
         let state = Mutex::new(State::new());
         let shared = Arc::new(Shared {
             addresses: cluster.addresses(server.id),
@@ -78,6 +85,7 @@ impl SocketLink {
             map: cluster.map_id(),
             secret,
             server: server.id,
+            stores,
             state,
             written: Condvar::new(),
             asked: Condvar::new(),
@@ -118,15 +126,25 @@ impl Drop for SocketLink {
 }
 
 impl Link for SocketLink {
-    fn ask(&self, ask: Ask, until: Instant, done: Done) {
+    fn ask(&self, ask: Ask, read_in: Option<Generation>, until: Instant, done: Done) {
         let mut state = self.shared.lock();
+        if read_in.is_some_and(|read_in| read_in != self.shared.stores.generation()) {
+            drop(state);
+            return done(Answer::Reply(stale()));
+        }
         let id = state.next_id;
         state.next_id += 1;
-        self.shared.add(state, id, Waiting::new(ask, until, done));
+        let mut waiting = Waiting::new(ask, until, done);
+        waiting.has_read = read_in.is_some();
+        self.shared.add(state, id, waiting);
     }
 
     fn ask_again(&self, ticket: Ticket, ask: Ask, until: Instant, done: Done) {
         let state = self.shared.lock();
+        if state.store != ticket.store {
+            drop(state);
+            return done(Answer::Silence(ticket));
+        }
         let mut waiting = Waiting::again(ticket, ask, until, done);
         if let Some(name) = state.name {
             waiting.ask_after(ticket.id, name);
@@ -251,15 +269,16 @@ impl Shared {
         let mut over = Vec::new();
         let mut state = self.lock();
         let result = match met.welcome {
-            Welcome::Client { client, .. } if state.is_outdated(client) => {
+            Welcome::Client { client, store, .. } if state.is_outdated(client, store) => {
                 state.last_error = format!("server {} gave a name of an earlier life", self.server);
                 None
             }
-            Welcome::Client { client, .. } => {
+            Welcome::Client { client, store, .. } => {
                 let stream = Arc::new(met.stream);
+                over = state.met_store(store, &self.stores);
                 state.renamed(client);
                 state.stream = Some(stream.clone());
-                over = state.send_all(|_| true);
+                over.extend(state.send_all(|_| true));
                 Some((stream, met.rest))
             }
             Welcome::Refused { why, is_temporary } => {

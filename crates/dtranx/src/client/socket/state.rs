@@ -6,8 +6,9 @@ use std::net::TcpStream;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use crate::client::stores::Stores;
 use crate::client::{Answer, Done, Ticket};
-use crate::core::{ClientId, CommitAnswer, MessageId, Refusal, RequestId};
+use crate::core::{ClientId, CommitAnswer, MessageId, Refusal, RequestId, StoreId};
 use crate::wire::{Ask, Reply, Request, Response, encode};
 
 /// Bytes that may wait here to be written, beside the last request. Requests beyond them wait at
@@ -21,8 +22,10 @@ const REST: Duration = Duration::from_secs(30);
 pub(super) struct State {
     pub(super) stream: Option<Arc<TcpStream>>,
     pub(super) name: Option<ClientId>,
+    /// The store that the server had at the last connection.
+    pub(super) store: Option<StoreId>,
     pub(super) next_id: u64,
-    /// Largest number of the server's transactions that an answer has named.
+    /// Largest number of the store's transactions that an answer has named.
     pub(super) heard: u64,
     /// Time of the last request; at first, the time when this was made.
     pub(super) asked: Option<Instant>,
@@ -47,11 +50,15 @@ pub(super) struct Waiting {
     /// Name under which a copy of the request was sent, by this link or before `ask_again`. The
     /// copy may have been carried out: a commit must not be sent under another name.
     pub(super) name: Option<ClientId>,
+    /// Store that the copy was sent to.
+    store: Option<StoreId>,
     /// Value of [`State::heard`] before the first copy was sent.
     above: u64,
     /// Time at which it was sent, while it waits here.
     pub(super) sent: Option<Instant>,
     pub(super) first: FirstCopy,
+    /// It commits what was read before it came here.
+    pub(super) has_read: bool,
 }
 
 /// The first copy of a request, the only one that a server may refuse for want of room without
@@ -83,23 +90,24 @@ impl Over {
 impl Waiting {
     /// A request that was not sent.
     pub(super) fn new(ask: Ask, until: Instant, done: Done) -> Self {
-        Self { ask, done, until, name: None, above: 0, sent: None, first: FirstCopy::Gone }
+        let first = FirstCopy::Gone;
+        Self { ask, done, until, name: None, store: None, above: 0, sent: None, first, has_read: false }
     }
 
     /// A request that `ask_again` repeats. The first copy may still be refused, and further copies
     /// may have been sent behind it.
     pub(super) fn again(ticket: Ticket, ask: Ask, until: Instant, done: Done) -> Self {
-        let Ticket { client, above, .. } = ticket;
-        Self { ask, done, until, name: Some(client), above, sent: None, first: FirstCopy::Followed }
+        let Ticket { client, above, store, .. } = ticket;
+        let first = FirstCopy::Followed;
+        Self { ask, done, until, name: Some(client), store, above, sent: None, first, has_read: false }
     }
 
     pub(super) fn over(self, id: u64, why: &str) -> Over {
+        let silence = |client, above| Answer::Silence(Ticket { client, id, above, store: self.store });
         let answer = match (&self.ask, self.name) {
             // The name is that of the commit, and not the one under which the question was sent.
-            (Ask::RequestOutcome { request, above }, _) => {
-                Answer::Silence(Ticket { client: request.client, id, above: *above })
-            }
-            (_, Some(client)) => Answer::Silence(Ticket { client, id, above: self.above }),
+            (Ask::RequestOutcome { request, above }, _) => silence(request.client, *above),
+            (_, Some(client)) => silence(client, self.above),
             (_, None) => Answer::NotCarriedOut(format!("it could not be reached: {why}")),
         };
         Over { done: self.done, answer }
@@ -141,10 +149,11 @@ impl Waiting {
         is_of_first
     }
 
-    fn note_sent(&mut self, name: ClientId, heard: u64) {
+    fn note_sent(&mut self, name: ClientId, store: Option<StoreId>, heard: u64) {
         if self.name.is_none() {
             self.above = heard;
         }
+        self.store = store;
         self.first = match self.first {
             FirstCopy::Gone if self.name.is_some() => FirstCopy::Gone,
             FirstCopy::Gone => FirstCopy::Alone,
@@ -152,6 +161,11 @@ impl Waiting {
         };
         (self.name, self.sent) = (Some(name), Some(Instant::now()));
     }
+}
+
+/// The answer to a commit of what was read in stores that are gone.
+pub(super) fn stale() -> Reply {
+    Reply::Commit(CommitAnswer::Refused(Refusal::Stale { current: Vec::new(), kept: None }))
 }
 
 impl State {
@@ -206,7 +220,7 @@ impl State {
         waiting.ask = request.ask;
         match encoded {
             Ok(()) => {
-                waiting.note_sent(name, self.heard);
+                waiting.note_sent(name, self.store, self.heard);
                 None
             }
             Err(error) => {
@@ -229,19 +243,33 @@ impl State {
     /// Returns true if a server gives a name of an earlier life than that of commits which wait
     /// here: it is a leader of a group that others have replaced, and does not know it yet. The
     /// name under which they were sent would be lost with that one.
-    pub(super) fn is_outdated(&self, name: ClientId) -> bool {
+    pub(super) fn is_outdated(&self, name: ClientId, store: StoreId) -> bool {
         let is_earlier = self.name.is_some_and(|before| name.incarnation < before.incarnation);
-        is_earlier && self.waiting.values().any(Waiting::is_of_sent_commit)
+        is_earlier && self.store == Some(store) && self.waiting.values().any(Waiting::is_of_sent_commit)
+    }
+
+    /// Notes the store that the server has. If it is another one than before, its numbers begin
+    /// anew. Commits of what was read before, and that were not sent, are refused; of those that
+    /// were sent it knows nothing, or takes them for others.
+    pub(super) fn met_store(&mut self, store: StoreId, stores: &Stores) -> Vec<Over> {
+        if self.store.replace(store).is_none_or(|before| before == store) {
+            return Vec::new();
+        }
+        self.heard = 0;
+        stores.replaced();
+        let is_over = |waiting: &Waiting| waiting.has_read || waiting.is_of_sent_commit();
+        let ids: Vec<u64> = self.waiting.iter().filter(|(_, waiting)| is_over(waiting)).map(|(id, _)| *id).collect();
+        let over = |id: u64| match self.waiting.remove(&id)? {
+            waiting if waiting.is_of_sent_commit() => Some(waiting.over(id, "it has another store")),
+            waiting => Some(Over { done: waiting.done, answer: Answer::Reply(stale()) }),
+        };
+        ids.into_iter().filter_map(over).collect()
     }
 
     /// Takes over the name that the server gave, and asks what became of commits that were sent
     /// under another one.
     pub(super) fn renamed(&mut self, name: ClientId) {
         self.forget_connection();
-        if self.name.is_some_and(|before| before != name && before.incarnation >= name.incarnation) {
-            // It may be another store, whose numbers begin anew.
-            self.heard = 0;
-        }
         self.name = Some(name);
         for (id, waiting) in &mut self.waiting {
             waiting.ask_after(*id, name);
@@ -294,14 +322,17 @@ pub(super) mod tests {
     /// A commit that was sent under the name, and that `ask_again` repeats.
     fn asked_about_again() -> Waiting {
         let Waiting { ask, until, done, .. } = waiting(1);
-        Waiting::again(Ticket { client: NAME, id: 1, above: 3 }, ask, until, done)
+        Waiting::again(Ticket { client: NAME, id: 1, above: 3, store: Some(STORE) }, ask, until, done)
     }
+
+    const STORE: StoreId = StoreId([1; 16]);
+    const OTHER_STORE: StoreId = StoreId([2; 16]);
 
     fn connected() -> State {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let mut state = State::new();
         state.stream = Some(Arc::new(TcpStream::connect(listener.local_addr().unwrap()).unwrap()));
-        state.name = Some(NAME);
+        (state.name, state.store) = (Some(NAME), Some(STORE));
         state
     }
 
@@ -421,13 +452,17 @@ pub(super) mod tests {
     fn question_without_an_answer_leaves_the_commit_unknown_under_its_own_name() {
         let over = asking().waiting.remove(&1).unwrap().over(1, "late");
         let Answer::Silence(ticket) = over.answer else { panic!("{:?}", over.answer) };
-        assert_eq!(ticket, Ticket { client: NAME, id: 1, above: 7 });
+        assert_eq!(ticket, Ticket { client: NAME, id: 1, above: 7, store: Some(STORE) });
         // It is so before the question was sent, too.
         let mut state = connected();
         state.waiting.insert(1, asked_about_again());
         state.renamed(OTHER);
         let over = state.waiting.remove(&1).unwrap().over(1, "late");
-        assert!(matches!(over.answer, Answer::Silence(Ticket { client: NAME, id: 1, above: 3 })), "{:?}", over.answer);
+        assert!(
+            matches!(over.answer, Answer::Silence(Ticket { client: NAME, id: 1, above: 3, .. })),
+            "{:?}",
+            over.answer
+        );
     }
 
     #[test]
@@ -443,25 +478,46 @@ pub(super) mod tests {
         let earlier = ClientId { incarnation: Incarnation(0), ..NAME };
         let mut state = connected();
         state.waiting.insert(1, waiting(1));
-        assert!(!state.is_outdated(earlier), "it was not sent");
+        assert!(!state.is_outdated(earlier, STORE), "it was not sent");
         assert!(state.send(1).is_none());
-        assert!(state.is_outdated(earlier) && !state.is_outdated(OTHER) && !state.is_outdated(NAME));
+        assert!(state.is_outdated(earlier, STORE) && !state.is_outdated(earlier, OTHER_STORE));
+        assert!(!state.is_outdated(OTHER, STORE) && !state.is_outdated(NAME, STORE));
         state.renamed(OTHER);
-        assert!(state.is_outdated(NAME), "it is asked after");
+        assert!(state.is_outdated(NAME, STORE), "it is asked after");
         state.waiting.clear();
-        assert!(!state.is_outdated(earlier));
+        assert!(!state.is_outdated(earlier, STORE));
     }
 
     #[test]
-    fn numbers_that_another_store_may_have_given_are_forgotten() {
-        let mut state = State::new();
-        let mut heard_after = |name| {
+    fn numbers_of_another_store_are_forgotten() {
+        let (mut state, stores) = (State::new(), Stores::default());
+        let mut heard_after = |store| {
             state.heard = 7;
-            state.renamed(name);
+            assert!(state.met_store(StoreId([store; 16]), &stores).is_empty());
             state.heard
         };
-        let anew = ClientId { number: 2, ..OTHER };
-        assert_eq!([NAME, NAME, OTHER, anew, NAME].map(&mut heard_after), [7, 7, 7, 0, 0]);
+        assert_eq!([1, 1, 2, 2, 1].map(&mut heard_after), [7, 7, 0, 7, 0]);
+    }
+
+    #[test]
+    fn commits_of_another_stores_time_are_refused_or_unknown() {
+        let (mut state, stores) = (connected(), Stores::default());
+        let generation = stores.generation();
+        state.waiting.insert(1, Waiting { has_read: true, ..waiting(1) });
+        assert!(state.send(1).is_none(), "it is sent to the first store");
+        state.waiting.insert(2, Waiting { has_read: true, ..waiting(1) });
+        state.waiting.insert(3, waiting(1));
+        state.waiting.insert(4, asked_about_again());
+        assert!(state.met_store(STORE, &stores).is_empty() && stores.generation() == generation);
+        let over = state.met_store(OTHER_STORE, &stores);
+        let answers: Vec<Answer> = over.into_iter().map(|over| over.answer).collect();
+        let [Answer::Silence(sent), Answer::Reply(reply), Answer::Silence(again)] = &answers[..] else {
+            panic!("{answers:?}")
+        };
+        assert_eq!([sent, again].map(|ticket| (ticket.id, ticket.store)), [(1, Some(STORE)), (4, Some(STORE))]);
+        assert_eq!(reply, &stale());
+        assert_eq!(state.waiting.keys().collect::<Vec<_>>(), [&3], "it has read nothing, and was not sent");
+        assert!(stores.generation() > generation);
     }
 
     #[test]

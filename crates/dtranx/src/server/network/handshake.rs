@@ -168,7 +168,16 @@ impl NetworkStage {
             }
         };
         self.become_party(token, Party::Client(client));
-        Welcome::Client { client, server: self.me, cluster: self.cluster.clone(), window: self.window }
+        let (store, cluster) = (self.store(), self.cluster.clone());
+        Welcome::Client { client, server: self.me, store, cluster, window: self.window }
+    }
+
+    /// The store that clients know this server by. The members of a group name the same one, so
+    /// that an election is none of another store.
+    fn store(&self) -> StoreId {
+        let identity = &self.port.identity;
+        let first = identity.members().and_then(|stores| stores.into_values().next());
+        first.unwrap_or(identity.store)
     }
 
     /// Makes room to remember one more client: if there are too many, the first of those that are

@@ -85,7 +85,8 @@ fn hellos() -> Vec<(&'static str, Hello)> {
 }
 
 fn welcomes() -> Vec<(&'static str, Welcome)> {
-    let client = Welcome::Client { client: CLIENT, server: ServerId(1), cluster: cluster(), window: 1024 };
+    let client =
+        Welcome::Client { client: CLIENT, server: ServerId(1), store: STORE, cluster: cluster(), window: 1024 };
     let refused = Welcome::Refused { why: "another cluster".to_owned(), is_temporary: true };
     let challenge = Welcome::Challenge { nonce: [9; 16], proof: Proof([5; 32]) };
     vec![

@@ -199,6 +199,40 @@ fn large_range_moves_in_several_transactions() {
     assert_eq!(holders(&client.map().unwrap(), &["j", "k", "k2399", "l"]), [1, 2, 2, 1]);
 }
 
+#[test]
+fn client_that_outlives_its_cluster_forgets_where_ranges_were_and_what_they_held() {
+    let _limit = Limit::of(120, "moves");
+    let mut two = Two::start();
+    let options = ClientOptions { cache_items: 100, ..ClientOptions::default() };
+    let addresses: Vec<_> = two.cluster.servers.iter().map(|server| server.address).collect();
+    let client = Client::connect(&addresses, options).unwrap();
+    // The first transaction of each cluster: both have the same version.
+    client.put("b", "old").unwrap();
+    client.put("f", "old").unwrap();
+    client.move_range(&range("f", "g"), SECOND, |_| {}).unwrap();
+    assert_eq!(client.get("f").unwrap().as_deref(), Some(&b"old"[..]));
+    let snapshot = client.snapshot().unwrap();
+    let mut reader = client.begin();
+    reader.get("b").unwrap();
+    reader.put("b", "of what was read").unwrap();
+
+    two.servers.clear();
+    for server in ["1", "2"] {
+        std::fs::remove_dir_all(two.folder.path().join(server)).unwrap();
+    }
+    two.run();
+    let other = two.client();
+    other.put("b", "new").unwrap();
+    other.put("f", "new").unwrap();
+    // Unknown, if it went into the connection to the old server.
+    assert!(matches!(reader.commit(), Err(Error::Refused(Refusal::Stale { .. }) | Error::Unknown(_))));
+    for name in ["b", "f"] {
+        assert_eq!(client.get(name).unwrap().as_deref(), Some(&b"new"[..]));
+    }
+    assert_eq!(holders(&client.map().unwrap(), &["f"]), [1]);
+    assert!(matches!(snapshot.get("b"), Err(Error::Refused(Refusal::SnapshotTooOld { .. }))));
+}
+
 /// A future that is given up after so many polls.
 struct GivenUp<F> {
     future: Pin<Box<F>>,
