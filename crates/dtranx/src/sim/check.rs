@@ -15,7 +15,7 @@ use super::{
     workload::keys,
     world::World,
 };
-use crate::core::{Key, TranxId, WorkId};
+use crate::core::{Key, ServerId, TranxId, WorkId};
 
 /// Checks a run that has come to rest.
 pub(crate) fn check(world: &World<'_>) -> Result<Report, String> {
@@ -74,20 +74,28 @@ fn is_whole(history: &History, work: WorkId, attempt: &Attempt) -> Result<(), St
     Ok(())
 }
 
-/// Checks that each key holds what was written last, wherever it is stored.
+/// Checks that each key is held by one server, has there what was written last, and is stored
+/// nowhere else.
 fn is_stored(world: &World<'_>) -> Result<(), String> {
+    let mut holders: BTreeMap<Key, BTreeSet<ServerId>> = BTreeMap::new();
     for server in world.servers.values().filter(|server| !server.is_lost()) {
         let stored: BTreeMap<&Key, TranxId> = server.stored().map(|(key, item)| (key, item.version)).collect();
-        for key in keys(&world.options).filter(|key| world.partition.server_of(key) == server.id()) {
+        let map = server.disk.map(&world.partition);
+        for key in keys(&world.options) {
+            let holds = map.server_of(&key) == server.id();
             let last = world.history.writes.get(&key).and_then(|order| order.last());
-            let expected = last.filter(|(_, is_put)| *is_put).map(|(version, _)| *version);
+            let expected = last.filter(|(_, is_put)| holds && *is_put).map(|(version, _)| *version);
             let found = stored.get(&key).copied();
+            holders.entry(key.clone()).or_default().extend(holds.then_some(server.id()));
             if found != expected {
                 return Err(format!("{key:?} holds version {found:?} at {}, not {expected:?}", server.place));
             }
         }
     }
-    Ok(())
+    match holders.iter().find(|(_, servers)| servers.len() != 1) {
+        Some((key, servers)) => Err(format!("{key:?} is held by the servers {servers:?}")),
+        None => Ok(()),
+    }
 }
 
 /// A point in the graph: a transaction, or an instant of real time.
@@ -155,8 +163,7 @@ fn seen(
         let at = order.iter().position(|(written, _)| *written == version);
         return at.map(|at| at + 1).ok_or_else(|| format!("{tranx} read version {version} of {key:?}, never written"));
     }
-    let server = world.partition.server_of(key);
-    let seen = world.history.seen(tranx, server, attempt.ended_us, key).unwrap_or(0);
+    let seen = world.history.seen(tranx, attempt.ended_us, key).unwrap_or(0);
     match seen.checked_sub(1).and_then(|at| order.get(at)) {
         Some((version, true)) => Err(format!("{tranx} read that {key:?} is absent, but it held version {version}")),
         _ => Ok(seen),
@@ -277,6 +284,10 @@ fn explain(cycle: &[String], committed: &BTreeMap<WorkId, &Attempt>) -> String {
     format!("not strictly serializable: {}\n{}", cycle.join("; "), named.join("\n"))
 }
 
+fn has_moved(attempt: &Attempt) -> bool {
+    attempt.transaction.moving.is_some() && matches!(attempt.outcome, AttemptResult::Committed(_))
+}
+
 fn report(world: &World<'_>, committed: &BTreeMap<WorkId, &Attempt>) -> Report {
     let attempts = &world.history.attempts;
     let count =
@@ -288,6 +299,7 @@ fn report(world: &World<'_>, committed: &BTreeMap<WorkId, &Attempt>) -> Report {
         unknown_committed,
         unknown_aborted: count(|outcome| *outcome == AttemptResult::Unknown) - unknown_committed,
         snapshots: world.history.snapshots.len(),
+        moved: attempts.iter().filter(|attempt| has_moved(attempt)).count(),
         crashes: world.crashes,
         events: world.events,
         most_segments: world.most_segments,

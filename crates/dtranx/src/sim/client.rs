@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use super::{history::Snapshot, place::Place, workload::Plan};
-use crate::core::{Again, ClientId, Key, MessageId, ServerId, Transaction, TranxId};
+use crate::core::{Again, ClientId, Key, KeyRange, MessageId, Moving, ServerId, Transaction, TranxId, Value};
 
 /// Number of times that a commit is sent before the client gives up without knowing the outcome.
 pub(crate) const MAX_SENDS: u32 = 12;
@@ -28,9 +28,12 @@ pub(crate) struct Client {
     pub(crate) plan: Plan,
     /// Keys that are still to be read.
     pub(crate) reads: VecDeque<Key>,
-    /// The servers that have to be scanned yet.
-    pub(crate) scans: VecDeque<ServerId>,
+    /// The parts that have to be scanned yet, each with its server.
+    pub(crate) scans: VecDeque<(KeyRange, ServerId)>,
     pub(crate) found: Vec<(Key, TranxId)>,
+    /// The range that it moves, and what was found in it.
+    pub(crate) moving: Option<Moving>,
+    pub(crate) values: Vec<(Key, Value)>,
     pub(crate) transaction: Transaction,
     /// The client's facts about attempts before.
     pub(crate) again: Again,

@@ -7,8 +7,8 @@ use rand::{RngExt, rngs::StdRng};
 
 use super::history::{History, Seen};
 use crate::core::{
-    CheckAnswer, Current, Epoch, GcRecord, Item, Key, KeyRange, Read, Record, ScanRead, SegmentId, SegmentSummary,
-    TranxId, Write,
+    CheckAnswer, Current, Epoch, GcRecord, Item, Key, KeyRange, Map, Partition, Read, Record, ScanRead, SegmentId,
+    SegmentSummary, TranxId, Value, Write,
 };
 
 /// Number of records after which a segment is sealed.
@@ -41,12 +41,14 @@ pub(crate) struct Disk {
     /// Last writer of each key, of deleted ones too, as reads see it and as it is persisted.
     writers: BTreeMap<Key, TranxId>,
     persisted_writers: BTreeMap<Key, TranxId>,
-    /// Writes that were applied since `persisted`.
-    unpersisted: Vec<(TranxId, Vec<Write>)>,
+    /// Writes that were applied since `persisted`, each with the keys that they concern.
+    unpersisted: Vec<(TranxId, Vec<Write>, Vec<Key>)>,
     /// Snapshots from the end of this epoch on can be read.
     snapshots_from: Epoch,
     /// For each key what it held before the first write of each epoch.
     replaced: BTreeMap<Key, Vec<(Epoch, Seen)>>,
+    /// The map before its first write of each epoch.
+    replaced_maps: Vec<(Epoch, Option<Item>)>,
 }
 
 impl Disk {
@@ -65,6 +67,7 @@ impl Disk {
             unpersisted: Vec::new(),
             snapshots_from: Epoch(0),
             replaced: BTreeMap::new(),
+            replaced_maps: Vec::new(),
         }
     }
 
@@ -94,20 +97,45 @@ impl Disk {
         self.removed = self.segments.drain(..gone).collect();
     }
 
-    pub(crate) fn apply(&mut self, tranx: TranxId, writes: Vec<Write>) {
-        write(&mut self.items, &mut self.writers, tranx, &writes);
-        self.unpersisted.push((tranx, writes));
+    /// Applies writes, which concern these keys: those of a move all keys of its range, also those
+    /// that are absent.
+    pub(crate) fn apply(&mut self, tranx: TranxId, writes: Vec<Write>, concerned: Vec<Key>) {
+        write(&mut self.items, &mut self.writers, tranx, &writes, &concerned);
+        self.unpersisted.push((tranx, writes, concerned));
+    }
+
+    /// The server's map.
+    pub(crate) fn map(&self, partition: &Partition) -> Map {
+        stored(self.items.get(&Key::of_map()), partition)
+    }
+
+    /// The map at the end of an epoch; `None`: it is no longer known.
+    pub(crate) fn map_at(&self, epoch: Epoch, partition: &Partition) -> Option<Map> {
+        if epoch < self.snapshots_from {
+            return None;
+        }
+        let replaced = self.replaced_maps.iter().find(|(at, _)| *at > epoch);
+        Some(replaced.map_or_else(|| self.map(partition), |(_, item)| stored(item.as_ref(), partition)))
     }
 
     /// Begins a new life: it can be read as of the end of this epoch, and of later ones.
     pub(crate) fn begin_snapshots(&mut self, from: Epoch) {
         self.snapshots_from = from;
         self.replaced.clear();
+        self.replaced_maps.clear();
     }
 
-    /// Keeps the items that the writes replace.
-    pub(crate) fn keep(&mut self, epoch: Epoch, writes: &[Write], history: &History) {
-        for Write { key, .. } in writes.iter().filter(|_| epoch > self.snapshots_from) {
+    /// Keeps the items that the writes replace, which concern these keys.
+    pub(crate) fn keep(&mut self, epoch: Epoch, writes: &[Write], concerned: &[Key], history: &History) {
+        if epoch <= self.snapshots_from {
+            return;
+        }
+        if writes.iter().any(|write| write.key == Key::of_map())
+            && self.replaced_maps.last().is_none_or(|(written, _)| *written < epoch)
+        {
+            self.replaced_maps.push((epoch, self.items.get(&Key::of_map()).cloned()));
+        }
+        for key in concerned {
             let seen = self.seen(key, history);
             let replaced = self.replaced.entry(key.clone()).or_default();
             if replaced.last().is_none_or(|(written, _)| *written < epoch) {
@@ -128,10 +156,8 @@ impl Disk {
     /// Version and number of writes that a read of a key sees now.
     pub(crate) fn seen(&self, key: &Key, history: &History) -> Seen {
         let version = self.items.get(key).map(|item| item.version);
-        let order = history.writes.get(key).map_or(&[][..], Vec::as_slice);
-        let writer = self.writers.get(key);
-        let at = order.iter().position(|(written, _)| Some(written) == writer);
-        Seen { version, writes: at.map_or(0, |at| at + 1) }
+        let writes = self.writers.get(key).map_or(0, |writer| history.writes_through(key, *writer));
+        Seen { version, writes }
     }
 
     /// Number of writes that were applied and not persisted.
@@ -141,8 +167,8 @@ impl Disk {
 
     /// Persists the first `count` of the writes that were not persisted.
     pub(crate) fn persist(&mut self, count: usize) {
-        for (tranx, writes) in self.unpersisted.drain(..count.min(self.unpersisted.len())) {
-            write(&mut self.persisted, &mut self.persisted_writers, tranx, &writes);
+        for (tranx, writes, concerned) in self.unpersisted.drain(..count.min(self.unpersisted.len())) {
+            write(&mut self.persisted, &mut self.persisted_writers, tranx, &writes, &concerned);
         }
     }
 
@@ -159,6 +185,12 @@ impl Disk {
     pub(crate) fn scan(&self, range: &KeyRange) -> Vec<(Key, TranxId)> {
         let Some(bounds) = range.bounds() else { return Vec::new() };
         self.items.range(bounds).map(|(key, item)| (key.clone(), item.version)).collect()
+    }
+
+    /// Every key in the range, with its value.
+    pub(crate) fn values(&self, range: &KeyRange) -> Vec<(Key, Value)> {
+        let found = self.scan(range).into_iter();
+        found.filter_map(|(key, _)| Some((key.clone(), self.items.get(&key)?.value.clone()))).collect()
     }
 
     /// Takes what a crash takes. It leaves the durable records and some of those after them; some
@@ -184,9 +216,9 @@ impl Disk {
             self.segments.push_front(segment);
         }
         self.removed.clear();
-        for (tranx, writes) in std::mem::take(&mut self.unpersisted) {
+        for (tranx, writes, concerned) in std::mem::take(&mut self.unpersisted) {
             if rng.random() {
-                write(&mut self.persisted, &mut self.persisted_writers, tranx, &writes);
+                write(&mut self.persisted, &mut self.persisted_writers, tranx, &writes, &concerned);
             }
         }
         self.items = self.persisted.clone();
@@ -203,9 +235,19 @@ impl Segment {
     }
 }
 
-fn write(items: &mut BTreeMap<Key, Item>, writers: &mut BTreeMap<Key, TranxId>, tranx: TranxId, writes: &[Write]) {
+fn stored(item: Option<&Item>, partition: &Partition) -> Map {
+    Map::stored(item, partition).expect("the map is as it was written")
+}
+
+fn write(
+    items: &mut BTreeMap<Key, Item>,
+    writers: &mut BTreeMap<Key, TranxId>,
+    tranx: TranxId,
+    writes: &[Write],
+    concerned: &[Key],
+) {
+    writers.extend(concerned.iter().map(|key| (key.clone(), tranx)));
     for Write { key, value } in writes {
-        writers.insert(key.clone(), tranx);
         match value {
             Some(value) => items.insert(key.clone(), Item { value: value.clone(), version: tranx }),
             None => items.remove(key),

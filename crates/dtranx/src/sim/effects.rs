@@ -8,7 +8,7 @@ use super::{
     workload::keys,
     world::{Event, Work, World},
 };
-use crate::core::{CheckAnswer, Command, Input, LogTicket, Message, Record, ServerId};
+use crate::core::{CheckAnswer, Command, Input, LogTicket, Message, Record, ServerId, Transaction};
 
 impl World<'_> {
     pub(super) fn carry_out(&mut self, id: Place, commands: Vec<Command>) {
@@ -76,9 +76,12 @@ impl World<'_> {
             Work::Check(work, reads, scans) => {
                 let answer = server.disk.check(&reads, &scans);
                 if answer == CheckAnswer::default() {
+                    let map = server.disk.map(&self.partition);
                     let concerned = keys(&self.options).filter(|key| {
                         scans.iter().any(|scan| scan.range.contains(key)) || reads.iter().any(|read| read.key == *key)
                     });
+                    // The server that takes a range has seen nothing of it.
+                    let concerned = concerned.filter(|key| map.server_of(key) == id.server);
                     let seen = concerned.map(|key| (key.clone(), server.disk.seen(&key, &self.history).writes));
                     let seen = seen.collect();
                     self.history.checked(work, id.server, self.now_us, seen);
@@ -86,9 +89,10 @@ impl World<'_> {
                 return self.answer(id, Input::Checked { work, answer });
             }
             Work::Apply(tranx, epoch, writes) => {
-                server.disk.keep(epoch, &writes, &self.history);
-                self.history.applied(tranx, &writes);
-                server.disk.apply(tranx, writes);
+                let concerned = self.history.concerned(tranx, &writes);
+                server.disk.keep(epoch, &writes, &concerned, &self.history);
+                self.history.applied(id.server, tranx, &writes);
+                server.disk.apply(tranx, writes, concerned);
                 return self.answer(id, Input::Applied { tranx });
             }
             Work::Answer(input) => Some(input),
@@ -114,6 +118,10 @@ impl World<'_> {
     }
 
     pub(super) fn send(&mut self, from: Place, to: ServerId, message: Message) {
+        if let Message::Prepare { tranx, part: Transaction { moving: Some(moving), .. }, .. } = &message {
+            let within = keys(&self.options).filter(|key| moving.range.contains(key));
+            self.history.moves(*tranx, moving, within);
+        }
         let to = self.reach(to);
         if self.is_cut(from, to) {
             return;

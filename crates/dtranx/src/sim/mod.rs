@@ -15,7 +15,7 @@
 //! - `group`, `member`: servers that are groups of members; in tests alone, as the machine of a
 //!   member is.
 //! - `group_counts`: what happened to groups, counted; in tests alone too.
-//! - `client`, `turns`, `snapshots`: what clients do.
+//! - `client`, `turns`, `snapshots`, `moves`: what clients do.
 //! - `history`, `check`: what happened, and whether it may have.
 
 mod check;
@@ -29,6 +29,7 @@ mod group_counts;
 mod history;
 #[cfg(test)]
 mod member;
+mod moves;
 pub mod options;
 mod passing;
 mod place;
@@ -58,6 +59,8 @@ pub struct Report {
     pub told: usize,
     /// Snapshots that were made and read to their end.
     pub snapshots: usize,
+    /// Transactions that clients know to have moved a range.
+    pub moved: usize,
     /// Number of crashes of servers.
     pub crashes: usize,
     /// Number of events that happened.

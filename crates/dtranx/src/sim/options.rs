@@ -30,6 +30,9 @@ pub struct SimOptions {
     pub pauses: usize,
     /// Percentage of clients' work that is snapshots.
     pub snapshots: u32,
+    /// Percentage of clients' work that moves a range to another server. With any, the keys are
+    /// partitioned by ranges.
+    pub moves: u32,
     /// Number of servers, the first ones, that are groups of three members.
     #[cfg(test)]
     pub(crate) groups: u16,
@@ -63,6 +66,7 @@ impl Default for SimOptions {
             partitions: 2,
             pauses: 2,
             snapshots: 15,
+            moves: 0,
             #[cfg(test)]
             groups: 0,
             #[cfg(test)]

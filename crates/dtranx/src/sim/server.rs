@@ -89,8 +89,9 @@ impl Server {
             recovery.segment(segment.id);
             for record in segment.records {
                 if let Some((tranx, writes)) = recovery.record(segment.id, record) {
-                    history.applied(tranx, &writes);
-                    self.disk.apply(tranx, writes);
+                    history.applied(self.place.server, tranx, &writes);
+                    let concerned = history.concerned(tranx, &writes);
+                    self.disk.apply(tranx, writes, concerned);
                 }
             }
         }

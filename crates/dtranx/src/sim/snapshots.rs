@@ -6,6 +6,7 @@ use rand::{RngExt, seq::SliceRandom};
 use super::{
     client::{MAX_SENDS, Request},
     history::Snapshot,
+    moves::HolderAt,
     place::Place,
     workload::keys,
     world::{Event, Step, World},
@@ -78,10 +79,13 @@ impl World<'_> {
     }
 
     pub(super) fn read_at(&mut self, index: usize, key: Key) {
-        let place = self.reach(self.partition.server_of(&key));
-        let Some(server) = self.servers.get(&place).filter(|up| up.node.is_some()) else {
-            return self.step_later(index, 10_000, Step::ReadAt(key));
+        let Some(epoch) = self.clients[index].snapshot.as_ref().map(|snapshot| snapshot.epoch) else { return };
+        let place = match self.holder_at(epoch, &key) {
+            HolderAt::Place(place) => place,
+            HolderAt::Unknown => return self.step_later(index, 10_000, Step::ReadAt(key)),
+            HolderAt::TooOld => return self.end_snapshot(index, false),
         };
+        let Some(server) = self.servers.get(&place) else { return };
         let Some(snapshot) = &mut self.clients[index].snapshot else { return };
         let seen = server.disk.read_at(snapshot.epoch, &key, &self.history);
         let Some(seen) = seen.filter(|_| server.serves(snapshot.epoch)) else {

@@ -15,6 +15,7 @@ fn run_seeds(seeds: std::ops::Range<u64>, options: &SimOptions) -> Report {
                 total.refused += report.refused;
                 total.unknown_committed += report.unknown_committed;
                 total.snapshots += report.snapshots;
+                total.moved += report.moved;
                 total.told += report.told;
                 total.groups.add(report.groups);
                 total.crashes += report.crashes;
@@ -148,6 +149,24 @@ fn simulate_torn_groups_is_correct() {
     assert!(total.groups.overlaps > 20, "no old leader goes on: {total:?}");
 }
 
+/// Servers between which many ranges move.
+fn moving(servers: u16, keys: u8, crashes: usize) -> SimOptions {
+    SimOptions { servers, keys, crashes, moves: 25, clients: 8, ..SimOptions::default() }
+}
+
+#[test]
+fn simulate_moves_is_correct() {
+    let total = run_seeds(0..60, &moving(3, 8, 4));
+    assert!(total.moved > 60 * 5 && total.snapshots > 60 * 5, "few ranges move: {total:?}");
+    run_seeds(0..40, &SimOptions { loss: 12, duplication: 12, partitions: 5, ..moving(5, 4, 12) });
+}
+
+#[test]
+fn simulate_moves_of_groups_is_correct() {
+    let total = run_seeds(0..40, &SimOptions { moves: 25, ..groups(3, 1) });
+    assert!(total.moved > 40, "few ranges move: {total:?}");
+}
+
 /// Fails unless some seed notices that a group's members break a rule.
 fn is_noticed_in_groups(flaw: group::Flaw, options: SimOptions) {
     let options = SimOptions { group_flaw: Some(flaw), ..options };
@@ -211,6 +230,10 @@ flaws! {
     flaw_waiter_left_at_abort_is_noticed: WaiterLeftAtAbort in SimOptions::default(),
     flaw_kept_for_ever_is_noticed: KeptForEver in crowded(2, 3, 0),
     flaw_unkept_locks_taken_is_noticed: UnkeptLocksTaken in crowded(3, 3, 0),
+    flaw_fence_not_locked_is_noticed: FenceNotLocked in moving(2, 3, 0),
+    flaw_keys_elsewhere_accepted_is_noticed: KeysElsewhereAccepted in moving(2, 3, 0),
+    flaw_map_not_locked_is_noticed: MapNotLocked in moving(3, 8, 0),
+    flaw_map_not_changed_is_noticed: MapNotChanged in moving(3, 8, 0),
     flaw_not_found_of_forgotten_is_noticed: NotFoundOfForgotten in SimOptions { servers: 1, loss: 40, crashes: 12, ..SimOptions::default() },
 }
 

@@ -6,7 +6,6 @@ use super::{
     client::{Client, MAX_QUESTIONS, MAX_RETRIES, MAX_SENDS, Request},
     history::{Attempt, AttemptResult, value_of},
     place::Place,
-    server::Server,
     workload::Plan,
     world::{Event, Step, World},
 };
@@ -34,12 +33,6 @@ impl World<'_> {
         self.pick(&ids)
     }
 
-    /// A place that serves a server's items now.
-    fn reader_of(&mut self, server: ServerId) -> Option<&Server> {
-        let place = self.reach(server);
-        self.servers.get(&place).filter(|up| up.node.is_some())
-    }
-
     pub(super) fn step_later(&mut self, client: usize, after_us: u64, step: Step) {
         let turn = self.clients.get(client).map_or(0, |client| client.turn);
         self.later(after_us, Event::Client { client, turn, step });
@@ -49,21 +42,29 @@ impl World<'_> {
         let hop_us = self.rng.random_range(50..1_000);
         match step {
             Step::Begin => self.begin(index),
-            Step::Read(key) => match self.reader_of(self.partition.server_of(&key)) {
+            Step::Read(key) => match self.holder_of(&key).and_then(|place| self.servers.get(&place)) {
                 Some(server) => {
                     let version = server.disk.items.get(&key).map(|item| item.version);
                     self.step_later(index, hop_us, Step::SawKey(key, version));
                 }
                 None => self.step_later(index, 10_000, Step::Read(key)),
             },
-            Step::Scan(id) => {
-                let range = self.clients[index].plan.scan.clone();
-                match self.reader_of(id) {
+            Step::Scan(range, id) => {
+                match self.holder_of_range(id, &range).and_then(|place| self.servers.get(&place)) {
                     Some(server) => {
-                        let found = range.map(|range| server.disk.scan(&range)).unwrap_or_default();
+                        let found = server.disk.scan(&range);
+                        self.clients[index].values = server.disk.values(&range);
                         self.step_later(index, hop_us, Step::SawRange(found));
                     }
-                    None => self.step_later(index, 10_000, Step::Scan(id)),
+                    None if self.clients[index].moving.is_some() => self.end(index, AttemptResult::Refused),
+                    None => {
+                        // The range may have moved.
+                        let mut parts = self.parts_of(&range);
+                        let first = parts.pop_front();
+                        parts.extend(std::mem::take(&mut self.clients[index].scans));
+                        self.clients[index].scans = parts;
+                        first.into_iter().for_each(|(range, id)| self.step_later(index, 10_000, Step::Scan(range, id)));
+                    }
                 }
             }
             Step::SawKey(key, version) => {
@@ -109,7 +110,7 @@ impl World<'_> {
         client.reads = client.plan.reads.iter().cloned().collect();
         client.found.clear();
         client.transaction = Transaction::default();
-        client.scans = client.plan.scan.iter().flat_map(|range| self.partition.servers_of(range)).collect();
+        self.plan_scans(index);
         let attempt = Attempt {
             begun_us: self.now_us,
             ended_us: u64::MAX,
@@ -130,8 +131,8 @@ impl World<'_> {
                 Some(version) => self.step_later(index, 1, Step::SawKey(key, version)),
                 None => self.step_later(index, hop_us, Step::Read(key)),
             }
-        } else if let Some(server) = client.scans.pop_front() {
-            self.step_later(index, hop_us, Step::Scan(server));
+        } else if let Some((range, server)) = client.scans.pop_front() {
+            self.step_later(index, hop_us, Step::Scan(range, server));
         } else {
             client.complete();
             self.history.attempts[client.attempt].transaction = client.transaction.clone();
@@ -280,6 +281,12 @@ impl Client {
         if let Some(range) = self.plan.scan.clone() {
             self.found.sort_unstable();
             self.transaction.scans = vec![ScanRead { range, found: std::mem::take(&mut self.found) }];
+        }
+        if let Some(moving) = self.moving.take() {
+            let put = |(key, value)| Write { key, value: Some(value) };
+            self.transaction.writes = std::mem::take(&mut self.values).into_iter().map(put).collect();
+            self.transaction.moving = Some(Box::new(moving));
+            return;
         }
         let value = value_of(self.attempt);
         let put = self.plan.puts.iter().map(|key| Write { key: key.clone(), value: value.clone() });

@@ -3,7 +3,7 @@
 use rand::{RngExt, rngs::StdRng};
 
 use super::options::SimOptions;
-use crate::core::{Key, KeyRange};
+use crate::core::{Key, KeyRange, ServerId};
 
 /// Reads and writes that one transaction is going to make.
 #[derive(Clone, Debug, Default)]
@@ -16,6 +16,8 @@ pub(crate) struct Plan {
     pub(crate) uses_cache: bool,
     /// Whether it reads a snapshot instead.
     pub(crate) is_snapshot: bool,
+    /// A range that it moves to a server instead.
+    pub(crate) moving: Option<(KeyRange, ServerId)>,
 }
 
 /// Key number `number`: one letter.
@@ -57,6 +59,12 @@ impl Plan {
         });
         let uses_cache = rng.random_ratio(1, 4);
         let is_snapshot = options.snapshots > 0 && rng.random_range(0..100) < options.snapshots;
-        Self { reads, scan, puts, deletes, uses_cache, is_snapshot }
+        if options.moves > 0 && rng.random_range(0..100) < options.moves {
+            let (one, other) = (key(rng.random_range(0..count)), key(rng.random_range(0..count)));
+            let range = KeyRange::through(one.clone().min(other.clone()), one.max(other));
+            let to = ServerId(rng.random_range(1..=options.servers.clamp(1, 5)));
+            return Self { moving: Some((range, to)), ..Self::default() };
+        }
+        Self { reads, scan, puts, deletes, uses_cache, is_snapshot, moving: None }
     }
 }

@@ -9,8 +9,8 @@ use rand::{RngExt, SeedableRng, rngs::StdRng};
 
 use super::{client::Client, history::History, options::SimOptions, place::Place, server::Server, workload::key};
 use crate::core::{
-    Again, ClientId, CommitAnswer, Epoch, Input, Key, Message, MessageId, Partition, Read, RequestId, ScanRead,
-    ServerId, SnapshotAnswer, Transaction, TranxId, WorkId, Write,
+    Again, ClientId, CommitAnswer, Epoch, Input, Key, KeyRange, Message, MessageId, Partition, Read, RequestId,
+    ScanRead, ServerId, SnapshotAnswer, Transaction, TranxId, WorkId, Write,
     node::{Link, Machine},
 };
 
@@ -125,7 +125,7 @@ pub(crate) enum Step {
     Begin,
     /// A server gets a client's read of this key.
     Read(Key),
-    Scan(ServerId),
+    Scan(KeyRange, ServerId),
     /// The item that was read arrives.
     SawKey(Key, Option<TranxId>),
     SawRange(Vec<(Key, TranxId)>),
@@ -401,7 +401,8 @@ fn is_idle(event: &Event) -> bool {
 }
 
 fn draw_partition(rng: &mut StdRng, ids: &[ServerId], options: &SimOptions) -> Partition {
-    if rng.random() {
+    let is_by_hash: bool = rng.random();
+    if is_by_hash && options.moves == 0 {
         return Partition::Hash(ids.to_vec());
     }
     let keys = usize::from(options.keys.clamp(1, 26));

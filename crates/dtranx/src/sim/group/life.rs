@@ -36,7 +36,8 @@ impl World<'_> {
             for record in records {
                 has_marks |= matches!(record, Record::Marks { .. });
                 if let Some((tranx, writes)) = recovery.record(segment, record) {
-                    server.disk.apply(tranx, writes.clone());
+                    let concerned = self.history.concerned(tranx, &writes);
+                    server.disk.apply(tranx, writes.clone(), concerned);
                     member.applied.push((tranx, writes));
                 }
             }
@@ -70,7 +71,7 @@ impl World<'_> {
         let Some(mut recovery) = member.recovery.take() else { return };
         recovery.stored_map(server.disk.items.get(&Key::of_map())).expect("the map is as it was written");
         for (tranx, writes) in std::mem::take(&mut member.applied) {
-            self.history.applied(tranx, &writes);
+            self.history.applied(place.server, tranx, &writes);
         }
         member.forget_node();
         member.log.roll();
