@@ -1,6 +1,6 @@
 //! Measurements on this machine. The crate `txbench` has the workloads and the targets, `benchkit`
 //! measures and reports; here are the arguments and the output of the commands, and the comparisons
-//! of single queries and of a gateway.
+//! of single queries, of single statements and of a gateway.
 //!
 //! Interrupted: servers started here end with this process; on a server that was named, databases
 //! whose names begin with `mongotx_bench_` may be left.
@@ -9,6 +9,7 @@ mod overhead;
 mod progress;
 mod queries;
 mod results;
+mod statements;
 
 use std::path::PathBuf;
 
@@ -44,6 +45,9 @@ pub(crate) enum BenchCommand {
     /// Latency of queries through MongoTx and through the plain driver, with documents pending and
     /// without
     Queries(queries::QueriesArgs),
+    /// Time of statements on many documents in a transaction: through MongoTx, through MongoDB's
+    /// own transactions, and through the plain driver without one
+    Statements(statements::StatementsArgs),
     /// Cost of a gateway: the same commands with it and without it, and its memory
     Overhead(overhead::OverheadArgs),
     /// TPC-C's ACID tests: which promises of a transaction each target keeps, and which it does not
@@ -74,6 +78,7 @@ pub(crate) async fn run_bench(command: BenchCommand) -> Result<Status, Failure> 
         BenchCommand::BankFiles(args) => files::write_files(&args).map(|()| WELL),
         BenchCommand::BankTable(args) => bank_table(&args).await,
         BenchCommand::Queries(args) => queries::run_queries(&args).await.map(|()| WELL),
+        BenchCommand::Statements(args) => statements::run_statements(&args).await.map(|()| WELL),
         BenchCommand::Overhead(args) => overhead::run_overhead(&args).await.map(|()| WELL),
         BenchCommand::Acid(args) => acid_tests(&args).await.map(|()| WELL),
         BenchCommand::Report(args) => show_again(&args).map(|()| WELL),

@@ -27,6 +27,8 @@ pub(crate) enum Holder {
     Another,
     /// The client that asks, in a session of its own.
     Same,
+    /// Another client, which holds a document of another collection: none of the pending ones
+    Elsewhere,
 }
 
 impl Holder {
@@ -35,6 +37,7 @@ impl Holder {
         match self {
             Self::Another => "another client",
             Self::Same => "the same client",
+            Self::Elsewhere => "another client that holds a document of another collection alone",
         }
     }
 }
@@ -51,6 +54,7 @@ impl fmt::Display for PendingDocuments {
         match self.holder {
             Holder::Same if self.count > 0 => write!(f, "{}, same client", self.count),
             Holder::Another | Holder::Same => write!(f, "{}", self.count),
+            Holder::Elsewhere => write!(f, "0, one elsewhere"),
         }
     }
 }
@@ -78,7 +82,18 @@ impl HoldingTransaction {
         Ok(Self { is_own: true, ..Self::by_client(&client, db, documents, count, seed).await? })
     }
 
-    /// The same with an existing client.
+    /// Has a client of its own insert a document into another collection, and leaves the
+    /// transaction open: readers are not alone, and nothing that they read is pending.
+    pub(crate) async fn elsewhere(uri: &str, db: &str) -> Result<Self, BenchError> {
+        let options = ClientOptions { tx_database: db.to_owned(), sweep: false, ..ClientOptions::default() };
+        let client = Client::connect_with(uri, options).await?;
+        let mut session = client.session();
+        session.begin()?;
+        client.database(db).collection::<Document>("elsewhere").insert_one(&doc! {}).session(&mut session).await?;
+        Ok(Self { client, is_own: true, session })
+    }
+
+    /// Has an existing client update so many documents, and leaves the transaction open.
     pub(crate) async fn by_client(
         client: &Client,
         db: &str,

@@ -51,7 +51,7 @@ pub(crate) struct QueriesArgs {
     #[arg(long, value_delimiter = ',', default_value = "0,10,1000", value_parser = clap::value_parser!(u32).range(0..=100_000))]
     pending: Vec<u32>,
     /// Client whose open transaction holds the pending documents: another client than the one that
-    /// asks, the same one, or both in turn
+    /// asks, the same one, or several one after the other
     #[arg(long, value_enum, value_delimiter = ',', default_value = "another")]
     held_by: Vec<Holder>,
     /// Whether the indexes on one field are mirrored, so that they find pending documents as well
@@ -95,13 +95,15 @@ impl QueriesArgs {
     }
 
     /// Pending documents, step by step. Without any, no client holds them, and they are measured
-    /// once.
+    /// once; and once beside a client that holds none of them.
     fn all_pending(&self) -> Vec<PendingDocuments> {
-        let of = |count: &u32| {
-            let holders = if *count == 0 { &self.held_by[..1.min(self.held_by.len())] } else { &self.held_by[..] };
-            holders.iter().map(|holder| PendingDocuments { count: *count, holder: *holder }).collect::<Vec<_>>()
+        let (elsewhere, holders): (Vec<Holder>, Vec<Holder>) =
+            self.held_by.iter().copied().partition(|holder| *holder == Holder::Elsewhere);
+        let of = |count: u32, holders: &[Holder]| -> Vec<PendingDocuments> {
+            holders.iter().map(|holder| PendingDocuments { count, holder: *holder }).collect()
         };
-        self.pending.iter().flat_map(of).collect()
+        let step = |count: &u32| of(*count, if *count == 0 { &holders[..1.min(holders.len())] } else { &holders[..] });
+        of(0, &elsewhere).into_iter().chain(self.pending.iter().flat_map(step)).collect()
     }
 
     fn shapes(&self) -> &[Shape] {
@@ -192,6 +194,7 @@ async fn with_indexes(
                 HoldingTransaction::by_another_client(&server.uri, &db, args.documents, pending.count, args.seed)
                     .await?
             }
+            Holder::Elsewhere => HoldingTransaction::elsewhere(&server.uri, &db).await?,
             Holder::Same => {
                 HoldingTransaction::by_client(mongotx.client(), &db, args.documents, pending.count, args.seed).await?
             }

@@ -13,6 +13,7 @@ pub(super) const SECTIONS: &[Section] = &[
     Section { id: "dtranx-rivals", measurements: DTRANX_RIVALS },
     Section { id: "ycsb", measurements: YCSB },
     Section { id: "queries", measurements: QUERIES },
+    Section { id: "statements", measurements: STATEMENTS },
     Section { id: "overhead", measurements: OVERHEAD },
     Section { id: "tpcc-natural-keys", measurements: NATURAL_KEYS },
     Section { id: "checkin", measurements: CHECKIN },
@@ -41,10 +42,16 @@ const TPCC: &[Measurement] = &[main_workload(
     ],
 )];
 
-const NATURAL_KEYS: &[Measurement] = &[workload(
-    "tpcc --natural-keys --targets native,mongotx,gateway --isolation snapshot --clients 1,8,32",
-    &[beside_native("tpcc-natural-keys", "", "TPC-C with natural keys, by clients")],
-)];
+const NATURAL_KEYS: &[Measurement] = &[
+    workload(
+        "tpcc --natural-keys --targets native,mongotx,gateway --isolation snapshot --clients 1,8,32",
+        &[beside_native("tpcc-natural-keys", "", "TPC-C with natural keys, by clients")],
+    ),
+    workload(
+        "tpcc --natural-keys --schema normalized --targets native,mongotx,gateway --isolation snapshot --clients 1,8",
+        &[],
+    ),
+];
 
 const ACID: &[Measurement] =
     &[Measurement { command: "acid --targets plain,native,mongotx", kind: Kind::Acid, is_main: false, charts: &[] }];
@@ -77,7 +84,7 @@ const YCSB: &[Measurement] = &[
 ];
 
 const CHECKIN: &[Measurement] = &[workload(
-    "checkin --targets plain,native,mongotx,mvcc --clients 1,8",
+    "checkin --targets plain,native,mongotx,mvcc --clients 1,8,32",
     &[beside_native("checkin", "", "Check-in: transactions per second, by clients")],
 )];
 
@@ -115,8 +122,8 @@ const BANK: &[Measurement] = &[workload(
 )];
 
 const QUERIES: &[Measurement] = &[Measurement {
-    command: "queries --mirrored true --pending 0,1000 --held-by same,another",
-    kind: Kind::Tables { stretches: 66 },
+    command: "queries --mirrored true --pending 0,1000 --held-by same,another,elsewhere",
+    kind: Kind::Tables { stretches: 88 },
     is_main: false,
     charts: &[Chart {
         only: &[("pending", "0")],
@@ -127,6 +134,9 @@ const QUERIES: &[Measurement] = &[Measurement {
         ..Chart::of("queries", "", "Median latency of queries with nothing pending")
     }],
 }];
+
+const STATEMENTS: &[Measurement] =
+    &[Measurement { command: "statements", kind: Kind::Tables { stretches: 24 }, is_main: false, charts: &[] }];
 
 const OVERHEAD: &[Measurement] = &[Measurement {
     command: "overhead --operations find,insert,update,query,transaction --connections 1,8,32 --idle-connections 2000",

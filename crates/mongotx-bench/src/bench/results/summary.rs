@@ -7,30 +7,42 @@ use super::chart::Chart;
 
 /// The column that is summed up.
 const RATIO: &str = "x native";
-/// Targets that have columns of the summary: one for each of [`CLIENTS`].
+/// Targets that have lines of the summary.
 const TARGETS: [&str; 2] = ["mongotx", "gateway"];
-/// Numbers of clients that the workloads are measured with.
+/// Numbers of clients that have a column of the summary.
 const CLIENTS: [&str; 3] = ["1", "8", "32"];
+/// The ratios that the project aims at: beginning of the workload's name, target, ratios.
+const AIMS: [(&str, &str, &str); 7] = [
+    ("Transfers", "mongotx", "1.25"),
+    ("Transfers", "gateway", "1.0"),
+    ("TPC-C at", "mongotx", "1.0, 1.2, 1.2"),
+    ("TPC-C at", "gateway", "0.9"),
+    ("TPC-C with natural keys", "mongotx", "1.0"),
+    ("TPC-C with natural keys", "gateway", "0.9"),
+    ("YCSB", "mongotx", "1.1"),
+];
 
 /// The table of the ratios of these charts; `None`: none of them has any.
 pub(super) fn summary<'a>(drawn: impl IntoIterator<Item = (&'a Chart, &'a Table)>) -> Option<Table> {
-    let row = |(chart, table): (&Chart, &Table)| {
-        let ranges = figures().map(|(target, clients)| range(&chart.ratios(table, RATIO, target, clients)));
-        let ranges: Vec<String> = ranges.collect();
+    let row = |(chart, table): (&Chart, &Table), target: &str| {
+        let ranges = CLIENTS.map(|clients| range(&chart.ratios(table, RATIO, target, clients)));
         let is_empty = ranges.iter().all(|range| range == NONE);
-        (!is_empty).then(|| Row::from([vec![workload(chart.text)], ranges].concat()))
+        let named = [workload(chart.text), target.to_owned(), aim(chart.text, target).to_owned()];
+        (!is_empty).then(|| Row::from([named, ranges].concat()))
     };
-    let rows: Vec<Row> = drawn.into_iter().filter_map(row).collect();
-    let heads = figures().map(|(target, clients)| Column::number(format!("{target}, {clients}")));
-    let columns = std::iter::once(Column::text("workload")).chain(heads).collect();
+    let rows: Vec<Row> =
+        drawn.into_iter().flat_map(|one| TARGETS.into_iter().filter_map(move |target| row(one, target))).collect();
+    let heads = CLIENTS.map(|clients| Column::number(if clients == "1" { "1 client" } else { clients }));
+    let columns = ["workload", "target", "aim"].map(Column::text).into_iter().chain(heads).collect();
     (!rows.is_empty()).then(|| Table { columns, rows, ..Table::default() })
 }
 
 const NONE: &str = "-";
 
-/// The target and the number of clients of each column.
-fn figures() -> impl Iterator<Item = (&'static str, &'static str)> {
-    TARGETS.into_iter().flat_map(|target| CLIENTS.map(|clients| (target, clients)))
+/// The aim for a workload: one ratio, or one for each number of clients.
+fn aim(text: &str, target: &str) -> &'static str {
+    let is_it = |(begin, of, _): &(&str, &str, &str)| text.starts_with(begin) && *of == target;
+    AIMS.into_iter().find(is_it).map_or(NONE, |(_, _, aim)| aim)
 }
 
 /// The least and the greatest of the ratios.
@@ -63,10 +75,8 @@ mod tests {
         let rows = rows.map(|row| Row::from(row.map(str::to_owned).to_vec())).to_vec();
         let table = Table { columns, rows, ..Table::default() };
         let found = summary([(chart, &table)]).unwrap();
-        assert_eq!(
-            found.rows,
-            [Row::from(["Transfers", "1.13", "0.90 to 1.20", "-", "-", "-", "-"].map(str::to_owned).to_vec())]
-        );
+        let expected = ["Transfers", "mongotx", "1.25", "1.13", "0.90 to 1.20", "-"];
+        assert_eq!(found.rows, [Row::from(expected.map(str::to_owned).to_vec())]);
         assert!(summary([(chart, &Table::default())]).is_none());
     }
 
