@@ -1,8 +1,8 @@
 //! `mongotx-bench statements`: statements on many documents within a transaction, through the plain
 //! driver without one, through MongoDB's own transactions, and through MongoTx.
 //!
-//! For each statement ([`statement`]) the sides ([`side`]) take turns, round after round: each makes
-//! its data anew, then its statement is timed.
+//! For each statement ([`statement`]) the sides ([`side`]) take turns, round after round: each
+//! makes its data anew, then its statement is timed. MongoTx has written to the collection before.
 
 mod side;
 mod statement;

@@ -184,7 +184,21 @@ impl MongoTx {
         if !before.is_empty() {
             self.items.insert_many(&before).await?;
         }
+        self.warm_up(statement).await?;
         self.flush().await
+    }
+
+    /// Makes what a client makes when its first transaction writes to a collection and reads there:
+    /// look-ups, and the index of what is pending.
+    async fn warm_up(&self, statement: Statement) -> Result<(), BenchError> {
+        let mut session = self.client.session();
+        session.begin()?;
+        if statement == Statement::Insert {
+            self.items.insert_many(&statement.inserted()[..1]).session(&mut session).await?;
+        }
+        self.items.update_one(doc! {"_id": 450}, change()).session(&mut session).await?;
+        self.items.find(filter()).sort(order()).limit(SHOWN as u64).session(&mut session).await?.try_collect().await?;
+        Ok(session.rollback().await?)
     }
 
     /// Runs the statement. Returns the moment at which what is timed has begun.
