@@ -50,7 +50,7 @@ const DRAW_LIMIT: Duration = Duration::from_secs(60);
 pub(crate) struct ResultsArgs {
     /// Time for all measurements together, in minutes, as far as it can be foreseen; their lengths
     /// and rounds follow from it
-    #[arg(long, default_value_t = 25.0, value_parser = minutes)]
+    #[arg(long, default_value_t = 30.0, value_parser = minutes)]
     minutes: f64,
     /// Sections to measure; the others stay as they were measured before [default: all]
     #[arg(long, value_delimiter = ',', value_name = "SECTION")]
