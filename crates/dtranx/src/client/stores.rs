@@ -1,6 +1,6 @@
-//! Which stores a client's servers have. A cluster that is made anew, with the same name and
-//! addresses, has others: what the client has read and heard before says nothing about them, and
-//! their versions may be the same.
+//! Generations of the stores that a client's servers have. A cluster that is made anew, with the
+//! same name and addresses, has others: what the client has read and heard before says nothing
+//! about them, and their versions may be the same.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -22,7 +22,7 @@ impl Stores {
         Generation(self.replaced.load(Ordering::Acquire))
     }
 
-    /// A server has another store than before.
+    /// Counts a server that has another store than before.
     pub(super) fn replaced(&self) {
         self.replaced.fetch_add(1, Ordering::AcqRel);
     }

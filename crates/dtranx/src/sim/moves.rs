@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use super::{place::Place, server::Server, world::World};
 use crate::core::{Epoch, Key, KeyRange, Map, Moving, ServerId};
 
-/// Where a key was at the moment of a snapshot.
+/// Place of a key at the moment of a snapshot.
 pub(super) enum HolderAt {
     Place(Place),
     /// A server that may have held it is down.
@@ -81,7 +81,7 @@ impl World<'_> {
         map.unwrap_or_else(|| Map::from(&self.partition))
     }
 
-    /// Where keys are by the maps of all servers.
+    /// Map of the keys by what the maps of all servers say together.
     fn known_map(&self) -> Map {
         let mut known = Map::from(&self.partition);
         self.servers.values().for_each(|server| known.learn_all(&server.disk.map(&self.partition)));
