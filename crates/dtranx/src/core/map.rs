@@ -20,8 +20,7 @@ use super::{
 /// The most ranges of one map.
 pub const MAX_PIECES: usize = 4096;
 
-/// The most hints of one refusal, of which all but the first are left out beyond
-/// [`MAX_HINT_BYTES`].
+/// The most hints of one refusal. It has fewer where their keys are long, but at least one.
 pub const MAX_HINTS: usize = 64;
 
 /// Size of the hints of one refusal from which on it gets no further one, in bytes.
