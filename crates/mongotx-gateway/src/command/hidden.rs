@@ -7,8 +7,8 @@ use mongotx::is_own_collection;
 use super::parts::call::Call;
 use crate::{failure::Answer, fields::as_number, reply::Reply};
 
-/// Names of indexes that begin so are MongoTx's.
-const OWN: &str = "_mongotx_";
+/// Prefix of the names of indexes that are MongoTx's.
+pub(super) const OWN: &str = "_mongotx_";
 
 /// `listDatabases`, without the database of the client records unless there is more in it, and
 /// without those that the user has no role on.

@@ -1,18 +1,22 @@
 //! `createIndexes`, `dropIndexes`, `listIndexes`. What they do is not part of a transaction.
 
-use bson::{Bson, Document, doc};
+use bson::{Bson, Document, RawBsonRef, doc};
 use mongotx::{Collection, IndexModel, Namespace};
 
-use super::parts::{
-    body::{Body, HandlerReply},
-    call::Call,
-    first_batch::FirstBatch,
-    lists::{describe, everything, to_raw},
+use super::{
+    hidden::OWN,
+    parts::{
+        body::{Body, HandlerReply},
+        call::Call,
+        first_batch::FirstBatch,
+        lists::{describe, everything, to_raw},
+    },
 };
 use crate::{
     cursor::OpenCursor,
     failure::{Answer, Failure, codes},
     fields::Fields,
+    reply::Reply,
 };
 
 /// Runs `createIndexes` on a collection.
@@ -119,17 +123,52 @@ pub(super) async fn drop(call: &mut Call<'_>) -> Answer<Body> {
     Body::of(&reply)
 }
 
+/// Limit of attempts to list indexes while others make and drop the collection.
+const LISTINGS: usize = 16;
+
+fn shows_own_index(reply: &Reply) -> bool {
+    let cursor = reply.body().get_document("cursor");
+    let listed = cursor.and_then(|cursor| cursor.get_array("firstBatch")).into_iter().flatten();
+    let name = |index: RawBsonRef<'_>| index.as_document()?.get_str("name").ok().map(|name| name.starts_with(OWN));
+    listed.flatten().filter_map(name).any(|is_own| is_own)
+}
+
 /// `listIndexes`. Where none are to be mapped (views, collections that are not there) the server
 /// answers.
 pub(super) async fn list(call: &mut Call<'_>) -> Answer<HandlerReply> {
-    let namespace = call.namespace()?;
-    let indexes = call.collection::<Document>(&namespace).list_indexes().await?;
-    if indexes.is_empty() {
-        return call.send_on().await.map(HandlerReply::Server);
+    let (namespace, body) = (call.namespace()?, call.body.clone());
+    let mut indexes = Vec::new();
+    for _ in 0..LISTINGS {
+        indexes = call.collection::<Document>(&namespace).list_indexes().await?;
+        if !indexes.is_empty() {
+            break;
+        }
+        let reply = call.send_on().await?;
+        // The collection may have been made in between, with an index of MongoTx.
+        if !shows_own_index(&reply) {
+            return Ok(HandlerReply::Server(reply));
+        }
+        call.body = body.clone();
     }
     let mut fields = call.fields("listIndexes");
     let first = FirstBatch::of_cursor("listIndexes", fields.document("cursor")?)?;
     fields.finish()?;
     let listed = indexes.iter().map(|index| to_raw(index.spec())).collect::<Answer<Vec<_>>>()?;
     call.first_batch(namespace, OpenCursor::of_documents(listed), everything(first)).await.map(HandlerReply::Body)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn indexes_of_mongotx_in_an_answer_are_seen() {
+        let listed = |indexes: Vec<Document>| {
+            Reply::from(doc! {"cursor": {"id": 0_i64, "ns": "d.c", "firstBatch": indexes}, "ok": 1})
+        };
+        let (id, own) = (doc! {"key": {"_id": 1}, "name": "_id_"}, doc! {"name": "_mongotx_pending"});
+        assert!(shows_own_index(&listed(vec![id.clone(), own])));
+        assert!(!shows_own_index(&listed(vec![id])) && !shows_own_index(&listed(Vec::new())));
+        assert!(!shows_own_index(&Reply::from(doc! {"ok": 0, "code": 26})));
+    }
 }
