@@ -244,7 +244,12 @@ impl Client {
     /// [`ErrorKind::Invalid`] for a write concern that the server does not take,
     /// [`ErrorKind::Unavailable`] and [`ErrorKind::Indeterminate`] when the server does not answer.
     pub async fn await_write_concern(&self, concern: Document) -> Result<Option<Document>> {
-        self.core.records.await_concern(&self.core.server, concern).await
+        let missed = self.core.records.await_concern(&self.core.server, concern.clone()).await?;
+        if missed.is_some() || !self.core.server.nodes.are_several() {
+            return Ok(missed);
+        }
+        // Decisions go over connections of their own, which may follow another primary.
+        self.core.log.await_concern(concern).await
     }
 
     /// The counters of this client, at this moment.

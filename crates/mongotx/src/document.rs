@@ -10,7 +10,7 @@ use std::{
     collections::HashSet,
 };
 
-use bson::{Bson, Document, RawArray, RawBsonRef, RawDocument, RawDocumentBuf};
+use bson::{Bson, Document, RawArray, RawBsonRef, RawDocument, RawDocumentBuf, Utf8Lossy};
 use sd2v::names::{RESERVED, UNSAFE};
 use serde::{Serialize, de::DeserializeOwned};
 
@@ -78,6 +78,14 @@ pub(crate) fn parse(raw: &RawDocument) -> Result<Document> {
         Some(unfaithful) => refused(raw, &unfaithful),
         None => error.into(),
     })
+}
+
+/// The document of these bytes, with U+FFFD for whatever is not UTF-8: for texts that people read.
+pub(crate) fn parse_lossy(raw: &RawDocument) -> Result<Document> {
+    match Document::try_from(raw) {
+        Ok(document) => Ok(document),
+        Err(_) => Ok(Utf8Lossy::<Document>::try_from(raw)?.0),
+    }
 }
 
 /// The document of these bytes, if it becomes the same bytes again.

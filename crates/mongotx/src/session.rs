@@ -369,6 +369,7 @@ impl Session {
 
     /// Notes that a command has failed, which may end the transaction.
     pub(crate) async fn note_error(&mut self, error: Error) -> Error {
+        let error = self.or_stale(error).await;
         let State::Open(transaction) = &self.state else { return error };
         let error = error.for_transaction(transaction.id());
         // A refusal reveals something about documents. A transaction that validates its reads
@@ -384,6 +385,19 @@ impl Session {
             self.core.lifecycle.roll_back(*tx).await;
         }
         error
+    }
+
+    /// The error of a duplicate key, unless what the transaction has read is not so any more: then
+    /// it could not commit either without that statement, and run again it will find the document
+    /// that has the key.
+    async fn or_stale(&self, error: Error) -> Error {
+        let State::Open(transaction) = &self.state else { return error };
+        if !error.is_duplicate_key() || error.ends_transaction() || !transaction.validates() {
+            return error;
+        }
+        let Ok(mut statement) = transaction.statement() else { return error };
+        let Some(tx) = statement.transaction() else { return error };
+        Validation::of(&self.core).stale(tx).await.unwrap_or(error)
     }
 }
 

@@ -331,8 +331,12 @@ pub fn insert_pending(stored: &Document) -> Document {
 
 /// Changes nothing, and matches the documents of this query that the writer does not hold.
 pub fn count_others(query: Document, writer: TxId) -> Document {
-    let not_mine = doc! {WRITER: {"$ne": tx_id_to_bson(writer)}};
-    doc! {"q": {"$and": [query, not_mine]}, "u": [{"$replaceWith": "$$ROOT"}], "multi": true}
+    doc! {"q": of_others(query, writer), "u": [{"$replaceWith": "$$ROOT"}], "multi": true}
+}
+
+/// The query for those of its documents that the writer does not hold.
+pub fn of_others(query: Document, writer: TxId) -> Document {
+    doc! {"$and": [query, {WRITER: {"$ne": tx_id_to_bson(writer)}}]}
 }
 
 /// Changes nothing, and matches nothing: it fails (241, ConversionFailure) if there is a document
@@ -340,12 +344,11 @@ pub fn count_others(query: Document, writer: TxId) -> Document {
 /// command. The server's answer to the command names the statement that has failed, and what stands
 /// behind it is not carried out.
 pub fn refuse_others(query: Document, writer: TxId) -> Document {
-    let not_mine = doc! {WRITER: {"$ne": tx_id_to_bson(writer)}};
     // It is computed of the document, so that the server cannot compute it before there is one.
     let words =
         doc! {"$concat": ["MongoTx: another document has the key, and its _id is of the type ", {"$type": "$_id"}]};
     let failing = doc! {"$replaceWith": {"$toInt": words}};
-    doc! {"q": {"$and": [query, not_mine]}, "u": [failing], "multi": false}
+    doc! {"q": of_others(query, writer), "u": [failing], "multi": false}
 }
 
 /// Gives documents back that the writer, still active, has locked and not inserted: drops their

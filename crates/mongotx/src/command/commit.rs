@@ -153,11 +153,14 @@ impl Commit<'_> {
         }
         let limit = i64::try_from(self.core.options.commit_timeout.as_millis()).unwrap_or(i64::MAX);
         let wanted = doc! {"w": i64::from(n), "j": true, "wtimeout": limit};
-        let missed =
-            self.core.records.await_concern(&self.core.server, wanted).await.map_err(Error::or_indeterminate)?;
-        let Some(missed) = missed else { return Ok(()) };
-        let reason = missed.get_str("errmsg").unwrap_or("the server gave no reason");
-        let message = format!("the transaction is committed, but {n} members do not all have it yet: {reason}");
+        // Whatever the error is, it concerns this question, and not the transaction.
+        let reason = match self.core.log.await_concern(wanted).await {
+            Ok(None) => return Ok(()),
+            Ok(Some(missed)) => missed.get_str("errmsg").unwrap_or("the server gave no reason").to_owned(),
+            Err(error) => error.to_string(),
+        };
+        let message =
+            format!("the transaction is committed, but {n} members do not all have it, as far as is known: {reason}");
         Err(Error::new(ErrorKind::Indeterminate, message))
     }
 }

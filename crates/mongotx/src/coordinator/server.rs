@@ -41,7 +41,7 @@ use std::{
 };
 
 use bson::{
-    Bson, Document, RawBsonRef, RawDocumentBuf, doc,
+    Bson, Document, RawBsonRef, RawDocument, RawDocumentBuf, doc,
     raw::{CStr, cstr},
     rawdoc,
 };
@@ -51,6 +51,7 @@ use tokio::runtime::Handle;
 
 pub(crate) use self::answer::WriteAnswer;
 use self::{
+    answer::read_answer,
     clustered::Clustered,
     failures::{from_driver, interrupted, kept},
     guarded::Trust,
@@ -139,7 +140,7 @@ impl Server {
     /// The same, of a command that is bytes already.
     async fn send_raw(&self, db: &str, command: RawDocumentBuf) -> Result<Document> {
         match self.line().await? {
-            Some(mut line) => document::parse(&line.ask_raw(db, &command).await?),
+            Some(mut line) => read_answer(name_of(&command), &line.ask_raw(db, &command).await?),
             None => self.send_by(None, db, Document::try_from(&*command)?).await,
         }
     }
@@ -148,7 +149,10 @@ impl Server {
     /// been sent.
     async fn send_by(&self, line: Option<Line<'_>>, db: &str, mut command: Document) -> Result<Document> {
         match line {
-            Some(mut line) => document::parse(&line.ask(db, &command).await?),
+            Some(mut line) => {
+                let name = command.keys().next().map_or("", String::as_str);
+                read_answer(name, &line.ask(db, &command).await?)
+            }
             None => {
                 scoped::add_comment(&mut command);
                 in_time(self.driver.database(db).run_command(command)).await
@@ -167,7 +171,8 @@ impl Server {
         let Some(lean) = self.lean.as_ref().filter(|_| self.is_bound()) else {
             return Err(Error::new(ErrorKind::Unavailable, "no connection leads to one server process for certain"));
         };
-        document::parse(&lean.line_since(number).await?.ask(db, command).await?)
+        let name = command.keys().next().map_or("", String::as_str);
+        read_answer(name, &lean.line_since(number).await?.ask(db, command).await?)
     }
 
     /// Sends one command of an interface. What was done and may be lost again (`writeConcernError`)
@@ -188,11 +193,16 @@ impl Server {
         WriteAnswer::parse_write(&answer.map_err(|error| interrupted(error).clean())?)
     }
 
-    async fn send_durably(&self, db: &str, mut command: RawDocumentBuf) -> Result<Document> {
+    async fn send_durably(&self, db: &str, command: RawDocumentBuf) -> Result<Document> {
+        kept(self.send_raw(db, self.durably(command)?).await?)
+    }
+
+    /// The command with the write concern that prepared writes have.
+    fn durably(&self, mut command: RawDocumentBuf) -> Result<RawDocumentBuf> {
         if self.nodes.are_several() {
             command.append(cstr!("writeConcern"), RawDocumentBuf::try_from(&self.nodes.durable())?);
         }
-        kept(self.send_raw(db, command).await?)
+        Ok(command)
     }
 
     /// The command without the collection's validator.
@@ -308,6 +318,10 @@ impl Server {
         find.insert("singleBatch", true);
         Ok(self.collect_raw(&ns.db, find, 1).await?.pop())
     }
+}
+
+fn name_of(command: &RawDocument) -> &str {
+    command.iter_elements().next().and_then(|first| Some(first.ok()?.key().as_str())).unwrap_or_default()
 }
 
 /// The longest wait for one answer: a server that stands still, or a network that swallows packets,

@@ -18,7 +18,7 @@ mod reads;
 use std::{
     collections::HashMap,
     sync::atomic::{AtomicBool, Ordering::SeqCst},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use bson::oid::ObjectId;
@@ -83,6 +83,11 @@ pub(crate) struct Transaction {
     pub(crate) expected: Option<ExpectedEvent>,
     /// The moment at which it began, for reads that nothing has changed since.
     pub(crate) begin_point: Option<BeginPoint>,
+    /// Longest wait for a rival while it holds documents itself, where that is shorter than the
+    /// wait that the options allow: the rival may wait for this one.
+    pub(crate) patience: Option<Duration>,
+    /// True if its statements of many documents lock the first one before all others.
+    pub(crate) goes_in_order: bool,
     /// True if its decision was sent: from then on only the log knows its outcome.
     pub(crate) is_deciding: bool,
 }
@@ -116,7 +121,17 @@ impl Transaction {
             replacing: false,
             ahead: None,
             expected: None,
+            patience: None,
+            goes_in_order: false,
             is_deciding: false,
+        }
+    }
+
+    /// Longest wait of the next write for a rival.
+    pub(crate) fn lock_wait(&self) -> Duration {
+        match self.patience.filter(|_| self.has_written_anything()) {
+            Some(patience) => self.options.lock_wait.min(patience),
+            None => self.options.lock_wait,
         }
     }
 

@@ -286,3 +286,18 @@ async fn difference_18_of_several_values_the_first_is_shown_as_the_duplicate() {
     assert_eq!(error.code(), Some(11000), "{error}");
     assert_eq!(error.duplicate_key().unwrap().value, doc! {"a": 7}, "the server would show 5");
 }
+
+#[tokio::test]
+async fn difference_19_an_open_cursor_does_not_see_later_own_writes() {
+    let documents: Vec<Document> = (0..50).map(|id| doc! {"_id": id, "a": 0}).collect();
+    let mut b = both(&documents).await;
+    let open = b.ours.find(doc! {"_id": {"$lt": WRITTEN}}).sort(doc! {"_id": 1}).batch_size(2);
+    let mut cursor = open.session(&mut b.session).await.unwrap();
+    cursor.next().await.unwrap().unwrap();
+    b.ours.update_one(doc! {"_id": 40}, doc! {"$set": {"a": 1}}).session(&mut b.session).await.unwrap();
+    b.ours.delete_one(doc! {"_id": 41}).session(&mut b.session).await.unwrap();
+    let rest = cursor.try_collect().await.unwrap();
+    assert!(rest.contains(&documents[40]) && rest.contains(&documents[41]), "a replica set would show them changed");
+    let again = b.ours.find_one(doc! {"_id": 40}).session(&mut b.session).await.unwrap();
+    assert_eq!(again, Some(doc! {"_id": 40, "a": 1}));
+}

@@ -230,7 +230,9 @@ impl Plan {
         let Some((coll, _)) = probes.first() else { return Ok(true) };
         let options = QueryOptions { collation: self.command.options.collation.clone(), ..QueryOptions::default() };
         let nothing = vec![doc! {"$match": {"_id": {"$in": []}}}];
-        let Some(command) = probed::command(coll, &probes, nothing, &options) else { return Ok(false) };
+        let Some(mut command) = probed::command(coll, &probes, nothing, &options) else { return Ok(false) };
+        // As in a look by itself, what is shown has to be on the majority: another command follows.
+        core.server.nodes.only_from_primary(&mut command);
         Ok(probed::ask_with_probe(core, &self.ns, command, self.sources.me).await?.is_some())
     }
 

@@ -219,7 +219,7 @@ pub(super) async fn insert_together(
     tx.check_alive()?;
     tx.hold(&core.options, ns, &at, Hold::Insert)?;
     let command = doc! {"update": &ns.coll, "updates": statements, "ordered": true};
-    let answer = send_insert(core, tx, ns, command).await?;
+    let answer = send_insert(core, tx, ns, command, Vec::new()).await?.answer;
     let (done, is_placed) = inserted(&answer, &starts, ns)?;
     if is_placed {
         // Another document has one of its keys, or had it then. By itself it waits, or is refused.

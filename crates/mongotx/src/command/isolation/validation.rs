@@ -168,6 +168,19 @@ impl<'c> Validation<'c> {
         valid
     }
 
+    /// The conflict of a transaction whose reads are not so any more; `None`: they are, or that
+    /// cannot be found out now. It looks at single documents, too, for which no commit would be
+    /// refused.
+    pub(crate) async fn stale(&self, tx: &mut Transaction) -> Option<Error> {
+        tx.reads.fix();
+        if !tx.validates() || tx.reads.is_empty() {
+            return None;
+        }
+        let stale = self.until_valid(tx).await.err().filter(|error| error.kind() == ErrorKind::Conflict)?;
+        tx.attempts.lost(tx.stamps_of_all_reads(), tx.quiet.as_ref());
+        Some(stale)
+    }
+
     /// The same at the commit, for which a validation ahead of it counts.
     pub(crate) async fn validate_at_commit(&self, tx: &mut Transaction) -> Result<()> {
         if !self.is_validated_ahead(tx) {

@@ -15,7 +15,7 @@ use crate::{
     coordinator::{
         Core,
         request::fields::Fields,
-        server::WriteAnswer,
+        server::live::LedWrite,
         stamps::tag::Tags,
         transaction::{ExpectedEvent, Transaction, ValidationAhead},
         validating::{looks::FirstLook, unchanged::LookBehind},
@@ -34,20 +34,27 @@ struct LookAhead {
     stamps: Tags,
 }
 
-/// Sends a prepared write that inserts. If the commit is expected to be next, the transaction's
-/// reads are sent again behind it, in the same write.
+/// Sends a prepared write that inserts, and `questions` behind it. If the commit is expected to be
+/// next, the transaction's reads are sent again behind them, in the same write.
 pub(crate) async fn send_insert(
     core: &Core,
     tx: &mut Transaction,
     ns: &Namespace,
     command: Document,
-) -> Result<WriteAnswer> {
+    questions: Vec<Document>,
+) -> Result<LedWrite> {
     tx.note_next(false);
     let look = look_ahead(core, tx, ns);
     let expected = tx.expected.take();
     let answer = match look {
-        Some(look) => send_and_ask(core, tx, ns, command, look).await,
-        None => core.server.send_prepared(tx, ns, command, &Fields::All).await,
+        Some(look) => send_and_ask(core, tx, ns, command, questions, look).await,
+        None if questions.is_empty() => {
+            core.server.send_prepared(tx, ns, command, &Fields::All).await.map(LedWrite::unasked)
+        }
+        None => {
+            let leading = core.server.lead(tx, ns, command, questions).await;
+            core.server.led(tx, leading).await
+        }
     };
     tx.expected = expected;
     answer
@@ -58,19 +65,20 @@ async fn send_and_ask(
     tx: &mut Transaction,
     ns: &Namespace,
     command: Document,
+    questions: Vec<Document>,
     look: LookAhead,
-) -> Result<WriteAnswer> {
+) -> Result<LedWrite> {
     let validation = Validation::of(core);
     let baseline = validation.read_baseline(tx).await;
-    let (mut leading, asked) = (core.server.lead(tx, ns, command).await, Instant::now());
+    let (mut leading, asked) = (core.server.lead(tx, ns, command, questions).await, Instant::now());
     let behind = validation.ask_behind(tx, baseline.as_ref(), &mut leading).await;
-    let answer = core.server.led(tx, leading).await?;
+    let led = core.server.led(tx, leading).await?;
     let is_unchanged =
         |behind: &LookBehind| validation.is_still_unchanged(baseline.as_ref(), &behind.unasked, &behind.later);
-    if answer.errors.is_empty() {
+    if led.answer.errors.is_empty() {
         tx.ahead = behind.filter(is_unchanged).and_then(|behind| look.conclude(tx, &behind, asked));
     }
-    Ok(answer)
+    Ok(led)
 }
 
 /// The look before the reads behind the insert that is about to be sent; `None`: no reads are sent

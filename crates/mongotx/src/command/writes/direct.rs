@@ -4,6 +4,11 @@
 //! 2. A document matched: done. None matched: if a locked document could have, repair it if its
 //!    transaction is decided, otherwise wait for it (as MongoDB's own writes do, up to the client's
 //!    limit), and go to 1.
+//! 3. That no document matches is an answer only if it was so at one moment. A transaction that
+//!    moves what the filter asks for from one document to another is finished document by document:
+//!    looks in between find it in neither. So where a lock was met, and where the filter demands a
+//!    key of a unique index, a validated read decides; if it finds something, or something has
+//!    changed meanwhile, go to 1.
 //!
 //! The command is sent once; an answer that is lost is an indeterminate outcome, as it is with a
 //! plain driver whose server cannot retry writes.
@@ -16,14 +21,20 @@ use sd2v::{
 };
 
 use crate::{
+    command::isolation::{validated, validation::Validation},
     coordinator::{
         Core,
         finishing::lock_wait::LockWait,
-        request::{address::Address, query, query_options::QueryOptions},
+        request::{
+            address::Address,
+            query::{self, Query},
+            query_options::QueryOptions,
+        },
+        stamps::retry_history::RetryHistory,
         stored::lock_fields::locks_only,
     },
     error::{Error, ErrorKind, Result},
-    options::Namespace,
+    options::{Isolation, Namespace, TransactionOptions},
 };
 
 /// Attempts without waiting in between. Those between which a rival is waited for are limited by
@@ -60,6 +71,7 @@ async fn clear_the_way(
 ) -> Result<Obstacle> {
     let pinned = query::pinned_id(core, ns, filter, options).await?;
     let key = core.catalog.shard_key(ns).await?;
+    let mut has_met = false;
     let may_match = match &pinned {
         Some(id) => {
             let mut at = Address::named(id.clone(), filter, options, &key).filter();
@@ -72,6 +84,7 @@ async fn clear_the_way(
         None => {
             let settled = core.pending.settle_pending(ns, filter, options, None).await?;
             core.repairs.refuse_unfinished(ns, filter, &settled.unfinished).await?;
+            has_met = settled.was_pending;
             // Held by a lock, or by metadata without an owner.
             let locked = RESERVED.map(|name| doc! {name: {"$exists": true}});
             doc! {"$and": [view::without_pending_inserts(filter), {"$or": locked.to_vec()}]}
@@ -80,26 +93,62 @@ async fn clear_the_way(
     let mut find = doc! {"find": &ns.coll, "filter": may_match, "projection": locks_only(&key)};
     options.add_to(&mut find);
     let Some(found) = core.server.find_first(ns, find).await? else {
-        return if pinned.is_some() { Ok(Obstacle::None) } else { unlocked_match(core, ns, filter, options).await };
+        return match pinned {
+            Some(_) => Ok(Obstacle::None),
+            None => unlocked_match(core, ns, filter, options, has_met).await,
+        };
     };
     let (at, lock) = (Address::of(&found, &key)?, stored::lock_state(&found)?);
     let Some(rival) = core.repairs.clear_locks(ns, &at, &lock, None).await? else { return Ok(Obstacle::Cleared) };
     let in_the_way = if lock.insert { upsert } else { safe_matches(core, ns, &at, filter, options).await? };
     if !in_the_way {
-        return Ok(Obstacle::None);
+        return match pinned {
+            Some(_) => Ok(Obstacle::None),
+            None => unlocked_match(core, ns, filter, options, true).await,
+        };
     }
     lock_wait.wait_for(&core.server, ns, &at.id, rival).await?;
     Ok(Obstacle::Waited)
 }
 
 /// Looks for a matching document, which was locked when the write was tried. It may be free now, or
-/// locked by the next rival: the next attempt meets that.
-async fn unlocked_match(core: &Core, ns: &Namespace, filter: &Document, options: &QueryOptions) -> Result<Obstacle> {
+/// locked by the next rival: the next attempt meets that. `has_met`: something was pending.
+async fn unlocked_match(
+    core: &Core,
+    ns: &Namespace,
+    filter: &Document,
+    options: &QueryOptions,
+    has_met: bool,
+) -> Result<Obstacle> {
     let matching = view::without_pending_inserts(filter);
     let mut find = doc! {"find": &ns.coll, "filter": matching, "projection": {"_id": 1}};
     options.add_to(&mut find);
-    let found = core.server.find_first(ns, find).await?;
-    Ok(if found.is_some() { Obstacle::Cleared } else { Obstacle::None })
+    if core.server.find_first(ns, find).await?.is_some() {
+        return Ok(Obstacle::Cleared);
+    }
+    let may_have_moved = has_met || core.catalog.look_up(ns).await?.is_pinned_by(filter);
+    match may_have_moved && !is_none_at_one_moment(core, ns, filter, options).await? {
+        true => Ok(Obstacle::Cleared),
+        false => Ok(Obstacle::None),
+    }
+}
+
+/// Step 3. Returns false also if something has changed meanwhile.
+async fn is_none_at_one_moment(core: &Core, ns: &Namespace, filter: &Document, options: &QueryOptions) -> Result<bool> {
+    let snapshot = TransactionOptions { isolation: Some(Isolation::Snapshot), ..TransactionOptions::default() };
+    let mut tx = core.lifecycle.begin(snapshot, RetryHistory::default());
+    let query = Query { limit: 1, ..Query::of(filter.clone(), options.clone()) };
+    let is_none = match validated::addresses(core, &mut tx, ns, &query, 1).await {
+        Ok(found) if found.is_empty() => Validation::of(core).validate(&mut tx).await.map(|()| true),
+        found => found.map(|_| false),
+    };
+    core.lifecycle.roll_back(tx).await;
+    match is_none {
+        Err(error) if error.kind() == ErrorKind::Conflict => Ok(false),
+        // The published layout of records cannot tell.
+        Err(error) if error.kind() == ErrorKind::Unsupported => Ok(true),
+        is_none => is_none,
+    }
 }
 
 async fn safe_matches(

@@ -44,7 +44,14 @@ pub(crate) struct Call<'a> {
     wait: Duration,
     until: Instant,
     lock_wait: LockWait,
+    /// Longest wait for a rival while the attempt holds documents.
+    patience: Duration,
 }
+
+/// Longest wait for a rival while an attempt holds documents: of the first attempt, and of later
+/// ones, for which it is doubled. A rival that waits for no one goes on for as long as it likes.
+const PATIENCE: Duration = Duration::from_millis(100);
+const MOST_PATIENCE: Duration = Duration::from_secs(1);
 
 impl<'a> Call<'a> {
     pub(crate) fn new(core: &'a Arc<Core>) -> Self {
@@ -57,11 +64,19 @@ impl<'a> Call<'a> {
     }
 
     fn within(core: &'a Arc<Core>, wait: Duration) -> Self {
-        Self { core, open: None, wait, until: Instant::now() + wait, lock_wait: LockWait::new(wait) }
+        Self {
+            core,
+            open: None,
+            wait,
+            until: Instant::now() + wait,
+            lock_wait: LockWait::new(wait),
+            patience: PATIENCE,
+        }
     }
 
-    /// A transaction for the next attempt. It waits for a rival for a part of the time only,
-    /// because two such calls may wait for each other.
+    /// A transaction for the next attempt. It waits for a rival for a part of the time only, and
+    /// for less while it holds documents itself, because two such calls may wait for each other:
+    /// of different length, so that one of them gives way.
     pub(crate) fn begin(&mut self) -> &mut Transaction {
         // As outside transactions: each document by itself.
         let isolation = Isolation::ReadCommitted;
@@ -70,7 +85,11 @@ impl<'a> Call<'a> {
             lock_wait: self.wait / 4,
             ..TransactionOptions::default()
         };
-        self.open.insert(self.core.lifecycle.begin(options, RetryHistory::default()))
+        let mut tx = self.core.lifecycle.begin(options, RetryHistory::default());
+        tx.patience = Some(self.patience.mul_f64(rand::random_range(0.5..1.5)));
+        tx.goes_in_order = self.patience > PATIENCE;
+        self.patience = (self.patience * 2).min(MOST_PATIENCE);
+        self.open.insert(tx)
     }
 
     /// The attempt's result: what to answer, or `None` to try again.

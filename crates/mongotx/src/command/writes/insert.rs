@@ -117,7 +117,7 @@ pub(crate) async fn one(core: &Core, tx: &mut Transaction, ns: &Namespace, docum
     let stored = pending_insert(me, &document, &key)?;
     let owned = tx.may_hold(ns, &at.id);
     tx.hold(&core.options, ns, slice::from_ref(&at), Hold::Insert)?;
-    let mut lock_wait = LockWait::new(tx.options.lock_wait);
+    let mut lock_wait = LockWait::new(tx.lock_wait());
     let new = NewDocument { at: &at, stored: &stored, document: &document };
     for _ in 0..ATTEMPTS {
         let placed = place(core, tx, ns, &collection.uniques, &new, me).await;
@@ -214,7 +214,8 @@ pub(super) async fn send(
     documents: Vec<Document>,
     ordered: bool,
 ) -> Result<WriteAnswer> {
-    send_insert(core, tx, ns, doc! {"insert": &ns.coll, "documents": documents, "ordered": ordered}).await
+    let command = doc! {"insert": &ns.coll, "documents": documents, "ordered": ordered};
+    Ok(send_insert(core, tx, ns, command, Vec::new()).await?.answer)
 }
 
 /// A document that this transaction has removed comes back.

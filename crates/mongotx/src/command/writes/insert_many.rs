@@ -171,7 +171,7 @@ impl Batch {
         };
         own(tx, &placed[..from]);
         let key = core.catalog.shard_key(ns).await?;
-        let mut lock_wait = LockWait::new(tx.options.lock_wait);
+        let mut lock_wait = LockWait::new(tx.lock_wait());
         for (place, (index, document)) in placed.iter().enumerate().skip(from) {
             let at = &Address::of(document, &key)?;
             let one = PlacedDocument { ns, at, uniques, before: &PriorState::Absent, inserted: Some(document) };

@@ -1,21 +1,31 @@
-//! Inserts of a few documents under unique indexes: placed, and compared with what is committed, by
-//! one command (decision 0041).
+//! Inserts under unique indexes: placed, and compared with what is committed, in one round trip.
 //!
-//! 1. One `update` command: for each document an upsert that matches nothing, and behind them the
-//!    check of [`crate::coordinator::locking::unique`], which other documents have one of their
-//!    keys in a safe version: statements that change nothing and count what they match. The server
-//!    carries them out in their order, so the check comes after the placing.
-//! 2. No more were counted than were placed: no other document has the keys. Otherwise, and where
-//!    the check was not carried out, the usual check follows, which shows the other documents.
+//! 1. The documents are placed, and behind them stands the check of
+//!    [`crate::coordinator::locking::unique`], whether other documents have one of their keys in a
+//!    safe version. The server carries both out in this order.
+//! 2. There is no other document with the keys. Otherwise, and where the check was not carried out,
+//!    the usual check follows, which shows the other documents.
+//!
+//! Where one process keeps the data, placing is an `insert`, and the check is queries behind it in
+//! the same write (decision 0089). Elsewhere both are one `update` of a few documents (decision
+//! 0041): for each an upsert that matches nothing, and behind them statements that change nothing
+//! and count what they match.
 
 use bson::{Document, doc};
 use protocol::TxId;
-use sd2v::{index::Unique, statement};
+use sd2v::{
+    index::Unique,
+    statement::{self, of_others},
+};
 
 use crate::{
     command::isolation::validation_ahead::send_insert,
     coordinator::{
-        Core, locking::unique::key_questions::questions, request::own_key::OwnKey, transaction::Transaction,
+        Core,
+        locking::unique::key_questions::{Question, questions},
+        request::own_key::OwnKey,
+        server::live::LedWrite,
+        transaction::Transaction,
     },
     error::{Error, ErrorKind, Result},
     options::Namespace,
@@ -51,13 +61,56 @@ pub(crate) async fn place_compared(
     documents: &[&Document],
     me: TxId,
 ) -> Result<Option<PlacedInserts>> {
-    if uniques.is_empty() || !are_few(stored) || !core.catalog.shard_key(ns).await?.is_empty() {
+    let is_sharded = core.catalog.shards.are_routed() || !core.catalog.shard_key(ns).await?.is_empty();
+    if uniques.is_empty() || stored.is_empty() || is_sharded {
         return Ok(None);
     }
     let questions = questions(&uniques.iter().collect::<Vec<_>>(), documents);
-    if core.catalog.shards.are_routed() || !(1..=MOST_QUESTIONS).contains(&questions.len()) {
+    if !(1..=MOST_QUESTIONS).contains(&questions.len()) {
         return Ok(None);
     }
+    if core.server.is_bound() {
+        return insert_and_ask(core, tx, ns, stored, questions, me).await.map(Some);
+    }
+    if are_few(stored) { upsert_and_count(core, tx, ns, stored, questions, me).await } else { Ok(None) }
+}
+
+/// Places documents by an `insert`, and asks the questions behind it.
+async fn insert_and_ask(
+    core: &Core,
+    tx: &mut Transaction,
+    ns: &Namespace,
+    stored: &[Document],
+    questions: Vec<Question>,
+    me: TxId,
+) -> Result<PlacedInserts> {
+    let find = |Question { condition, collation }: Question| {
+        let mut find = doc! {
+            "find": &ns.coll, "filter": of_others(condition, me), "projection": {"_id": 1},
+            "limit": 1, "singleBatch": true, "readConcern": {"level": "local"},
+        };
+        find.extend(collation.map(|collation| ("collation".to_owned(), collation.into())));
+        find
+    };
+    let asked = questions.into_iter().map(find).collect();
+    let command = doc! {"insert": &ns.coll, "documents": stored, "ordered": true};
+    let LedWrite { mut answer, has_found } = send_insert(core, tx, ns, command, asked).await?;
+    let Some((done, refused)) = (!answer.errors.is_empty()).then(|| answer.errors.swap_remove(0)) else {
+        let are_compared = has_found == Some(false);
+        return Ok(PlacedInserts { done: stored.len(), refused: None, are_compared });
+    };
+    Ok(PlacedInserts { done, refused: Some(refused), are_compared: false })
+}
+
+/// The same by one `update`. `None`: that takes an `insert`, and nothing was placed.
+async fn upsert_and_count(
+    core: &Core,
+    tx: &mut Transaction,
+    ns: &Namespace,
+    stored: &[Document],
+    questions: Vec<Question>,
+    me: TxId,
+) -> Result<Option<PlacedInserts>> {
     let mut statements: Vec<Document> = stored.iter().map(statement::insert_pending).collect();
     for question in questions {
         let mut asks = statement::count_others(question.condition, me);
@@ -65,11 +118,11 @@ pub(crate) async fn place_compared(
         statements.push(asks);
     }
     let command = doc! {"update": &ns.coll, "updates": statements, "ordered": true};
-    let mut answer = match send_insert(core, tx, ns, command).await {
+    let mut answer = match send_insert(core, tx, ns, command, Vec::new()).await {
         // Refused as a whole, by a server or a role that allows less: an `insert` says the
         // same, or passes.
         Err(refused) if refused.kind() == ErrorKind::Invalid => return Ok(None),
-        answer => answer?,
+        led => led?.answer,
     };
     // Upserts count among the matches, and are listed in the answer: with a server that does
     // otherwise the check is a command of its own.

@@ -50,7 +50,7 @@ pub(crate) async fn insert_upserted(
     let collection = core.catalog.admit_writes(ns, me).await?;
     let at = Address::new(id.unwrap_or_else(|| ObjectId::new().into()), demanded);
     let upsert = Upsert { core, ns, command, at: &at, me };
-    let mut lock_wait = LockWait::new(tx.options.lock_wait);
+    let mut lock_wait = LockWait::new(tx.lock_wait());
     for _ in 0..ATTEMPTS {
         match upsert.place(tx).await {
             Ok(false) => return Ok(at),

@@ -289,7 +289,7 @@ mod tests {
             let generations = known.generations();
             let all = [&generations.recent, &generations.older];
             let counted = all.iter().flat_map(|one| one.collections.values()).map(HashMap::len).sum::<usize>();
-            assert_eq!(counted, all.iter().map(|one| one.keys).sum());
+            assert_eq!(counted, all.iter().map(|one| one.keys).sum::<usize>());
             (counted, all.iter().map(|one| one.bytes).sum::<usize>())
         };
         let (keys, bytes) = count(&known);

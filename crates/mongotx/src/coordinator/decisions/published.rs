@@ -24,6 +24,7 @@ use crate::{
     coordinator::{
         log::{
             missing_record,
+            records::waited,
             txlog::{Barrier, Outcome, RecordConnection, Standing, Started, TxLog},
         },
         server::Server,
@@ -283,6 +284,13 @@ impl TxLog for PublishedLog {
                 .await?;
             self.outcome(id).await
         })
+    }
+
+    fn await_concern(&self, concern: Document) -> BoxFuture<'_, Result<Option<Document>>> {
+        // A write that matches nothing waits for what was written last.
+        let nothing = doc! {"q": {"_id": 0}, "u": {"$unset": {"nothing": 1}}};
+        let command = doc! {"update": &self.ns.coll, "updates": [nothing], "writeConcern": concern};
+        Box::pin(async move { waited(self.server.write_records_as_asked(&self.ns, command).await) })
     }
 
     fn close(&self) -> BoxFuture<'_, Result<()>> {

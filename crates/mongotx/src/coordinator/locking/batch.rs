@@ -157,7 +157,7 @@ impl Locking {
         claims: Option<&'c Claims>,
         all: &[BatchedWrite<'_>],
     ) -> Result<Vec<Option<Claim<'c>>>> {
-        let (mut claimed, lock_wait) = (Vec::new(), LockWait::new(tx.options.lock_wait));
+        let (mut claimed, lock_wait) = (Vec::new(), LockWait::new(tx.lock_wait()));
         for each in all {
             let wanted = each.changing().map(|one| &one.target).filter(|target| target.is_the_document(tx));
             claimed.push(match claims.zip(wanted) {

@@ -1,6 +1,8 @@
 //! Prepared writes of many documents: locked and changed by one command, or locked by one and
 //! changed by a second, in the order in which they were selected.
 //!
+//! Before all that, the documents of a batch are claimed among the transactions of this client.
+//!
 //! 0. Where one statement can lock a document and change it, the same statement does so for all of
 //!    a batch. If not all of the batch is changed, a read finds out which documents are; the others
 //!    go on with 1.
@@ -11,7 +13,10 @@
 //! 3. Change the locked ones, a statement each, so that a statement that the server refuses stops
 //!    exactly where it would without MongoTx.
 
-use std::{collections::BTreeMap, iter};
+use std::{
+    collections::{BTreeMap, HashSet},
+    iter,
+};
 
 use bson::{Document, RawDocumentBuf, doc, rawdoc};
 use protocol::TxId;
@@ -28,12 +33,14 @@ use super::{
 };
 use crate::{
     coordinator::{
+        finishing::lock_wait::LockWait,
         request::{
             address::{Address, among},
             fields::Fields,
-            own_key::OwnKey,
+            own_key::{OwnKey, id_key},
             query_options::QueryOptions,
         },
+        siblings::{Claim, Claims},
         transaction::{Hold, Transaction},
     },
     error::Result,
@@ -43,6 +50,29 @@ use crate::{
 /// Documents and bytes of statements in one command.
 const BATCH: usize = 500;
 const BATCH_BYTES: usize = 4 * 1024 * 1024;
+
+/// Limit of documents that one statement claims: for more the server alone decides.
+const MOST_CLAIMED: usize = 100_000;
+
+/// Claims on documents of a batch that are not known to be locked yet, by the keys of their `_id`s.
+#[derive(Default)]
+struct BatchClaims<'c>(BTreeMap<Vec<u8>, Claim<'c>>);
+
+impl BatchClaims<'_> {
+    /// Committed transactions of this client that may still be found on the documents.
+    fn left(&self) -> Vec<TxId> {
+        HashSet::<TxId>::from_iter(self.0.values().filter_map(Claim::left)).into_iter().collect()
+    }
+
+    /// Notes that the server has given the transaction these documents.
+    fn keep(&mut self, locked: &[Address]) {
+        for at in locked {
+            if let Some(claim) = self.0.remove(&id_key(&at.id)) {
+                claim.keep();
+            }
+        }
+    }
+}
 
 /// Result of a prepared write of many documents.
 #[derive(Clone, Copy, Debug, Default)]
@@ -101,19 +131,78 @@ impl Locking {
             }
             Change::Remove => 0,
         };
-        for at in targets.at.chunks((BATCH_BYTES / size.max(1)).clamp(1, BATCH)) {
+        let gate = self.take_first(tx, targets, change, &mut done).await?;
+        let rest: Vec<Address>;
+        let left = match gate {
+            Some(gate) => {
+                rest = targets.at.iter().filter(|at| !std::ptr::eq(*at, gate)).cloned().collect();
+                &rest[..]
+            }
+            None => targets.at,
+        };
+        let all = tx.claims.clone().filter(|_| left.len() <= MOST_CLAIMED);
+        for at in left.chunks((BATCH_BYTES / size.max(1)).clamp(1, BATCH)) {
             let batch = Targets { at, ..*targets };
-            let left = self.change_at_once(tx, me, &batch, change, &mut done).await?;
-            match left.as_deref() {
-                Some([]) => {}
-                Some(at) => self.lock_then_change(tx, me, &Targets { at, ..batch }, change, &[], &mut done).await?,
-                None => {
+            let mut claimed = self.claim_batch(tx, all.as_ref(), &batch).await?;
+            tx.check_alive()?;
+            let left = self.change_at_once(tx, me, &batch, change, &mut claimed, &mut done).await?;
+            let left = left.as_deref().map_or((at, true), |left| (left, false));
+            match left {
+                ([], _) => {}
+                (at, false) => {
+                    let batch = Targets { at, ..batch };
+                    self.lock_then_change(tx, me, &batch, change, &[], claimed, &mut done).await?;
+                }
+                (at, true) => {
                     let owned: Vec<&Address> = at.iter().filter(|at| tx.may_hold(targets.ns, &at.id)).collect();
-                    self.lock_then_change(tx, me, &batch, change, &owned, &mut done).await?;
+                    self.lock_then_change(tx, me, &batch, change, &owned, claimed, &mut done).await?;
                 }
             }
         }
         Ok(done)
+    }
+
+    /// In an attempt that goes in order: locks and changes the first document before all others,
+    /// while nothing is held that a rival may wait for. Statements of several clients that lock the
+    /// same documents wait for each other there, and not each with a part of them.
+    async fn take_first<'a>(
+        &self,
+        tx: &mut Transaction,
+        targets: &Targets<'a>,
+        change: &Change<'_>,
+        done: &mut MultiWriteResult,
+    ) -> Result<Option<&'a Address>> {
+        if !tx.goes_in_order || tx.has_written_anything() {
+            return Ok(None);
+        }
+        let first = targets.at.iter().min_by_key(|at| id_key(&at.id));
+        if let Some(first) = first {
+            self.prepare_single(tx, targets, first, change, done).await?;
+        }
+        Ok(first)
+    }
+
+    /// Claims the documents of a batch among this client's transactions, in the order of their
+    /// `_id`s. Without it two statements that lock the same documents overtake each other in the
+    /// server, so that each holds some and waits for the other's.
+    async fn claim_batch<'c>(
+        &self,
+        tx: &Transaction,
+        claims: Option<&'c Claims>,
+        targets: &Targets<'_>,
+    ) -> Result<BatchClaims<'c>> {
+        let Some(claims) = claims else { return Ok(BatchClaims::default()) };
+        let lock_wait = LockWait::new(tx.lock_wait());
+        let mut wanted: Vec<(Vec<u8>, &Address)> =
+            targets.at.iter().filter(|at| !tx.may_hold(targets.ns, &at.id)).map(|at| (id_key(&at.id), at)).collect();
+        wanted.sort_by(|(one, _), (other, _)| one.cmp(other));
+        let mut claimed = BatchClaims::default();
+        for (key, at) in wanted {
+            if let Some(claim) = self.claim(claims, &targets.one(at), &lock_wait).await? {
+                claimed.0.insert(key, claim);
+            }
+        }
+        Ok(claimed)
     }
 
     /// Step 0. Returns the documents that were not changed; `None`: the steps 1 to 3 are needed for
@@ -124,6 +213,7 @@ impl Locking {
         me: TxId,
         targets: &Targets<'_>,
         change: &Change<'_>,
+        claimed: &mut BatchClaims<'_>,
         done: &mut MultiWriteResult,
     ) -> Result<Option<Vec<Address>>> {
         let Change::Update { update, array_filters: None } = change else { return Ok(None) };
@@ -157,6 +247,7 @@ impl Locking {
                 }
             };
         tx.note_locked(targets.ns, &mine, false);
+        claimed.keep(&mine);
         done.matched += mine.len() as u64;
         done.modified += mine.len() as u64;
         Ok(Some(others))
@@ -178,6 +269,7 @@ impl Locking {
     }
 
     /// Steps 1 to 3. `owned`: those that the transaction may have held before.
+    #[allow(clippy::too_many_arguments, reason = "a batch, its claims and its result")]
     async fn lock_then_change(
         &self,
         tx: &mut Transaction,
@@ -185,6 +277,7 @@ impl Locking {
         targets: &Targets<'_>,
         change: &Change<'_>,
         owned: &[&Address],
+        mut claimed: BatchClaims<'_>,
         done: &mut MultiWriteResult,
     ) -> Result<()> {
         let LockCondition { rest, text } = match is_only_id(targets.filter) {
@@ -197,6 +290,11 @@ impl Locking {
         let ask_copies = read_locked && sees_lock_fields(&rest);
         let safe_rest = if ask_copies { Document::new() } else { guard_filter(&rest) };
         let removal = matches!(change, Change::Remove);
+        let left = claimed.left();
+        if !left.is_empty() {
+            self.finisher.unfinished(targets.ns, left).await;
+            tx.check_alive()?;
+        }
         tx.hold(&self.options, targets.ns, targets.at, if removal { Hold::Remove } else { Hold::Change })?;
         // A removal needs no copy, for which a large document would have no room.
         let remove_now = removal && !ask_copies;
@@ -210,6 +308,7 @@ impl Locking {
             done.modified += locked as u64;
             if all {
                 tx.note_locked(targets.ns, targets.at, true);
+                claimed.keep(targets.at);
                 return Ok(());
             }
         }
@@ -221,11 +320,34 @@ impl Locking {
         let is_mine = |at: &&Address| mine.as_ref().is_none_or(|mine| mine.contains(&OwnKey::of(&at.id)));
         let (changed, others): (Vec<&Address>, Vec<&Address>) = targets.at.iter().partition(is_mine);
         let changed: Vec<Address> = changed.into_iter().cloned().collect();
+        claimed.keep(&changed);
+        // The others are claimed again one by one.
+        drop(claimed);
         self.change_locked(tx, &Targets { at: &changed, ..*targets }, &rest, me, change, done).await?;
-        for at in others {
-            self.prepare_single(tx, targets, at, change, done).await?;
+        let others: Vec<Address> = others.into_iter().cloned().collect();
+        let others = self.without_removed(tx, targets.ns, others, owned).await?;
+        for at in &others {
+            self.prepare_single(tx, &Targets { at: &others, ..*targets }, at, change, done).await?;
         }
         Ok(())
+    }
+
+    /// Leaves out the documents that are gone, which match nothing: a rival has removed them.
+    async fn without_removed(
+        &self,
+        tx: &mut Transaction,
+        ns: &Namespace,
+        at: Vec<Address>,
+        owned: &[&Address],
+    ) -> Result<Vec<Address>> {
+        if at.len() < 2 || !owned.is_empty() {
+            return Ok(at);
+        }
+        let stored = self.server.stored_among(ns, &at).await?;
+        let (stored, gone): (Vec<Address>, Vec<Address>) =
+            at.into_iter().partition(|at| stored.contains(&OwnKey::of(&at.id)));
+        gone.iter().for_each(|at| tx.not_held(ns, at));
+        Ok(stored)
     }
 
     /// Step 3: changes the documents that are locked by now, as far as their copies match `rest`.

@@ -70,7 +70,7 @@ impl ReadLocks {
     ) -> Result<bool> {
         self.check_read_locks(tx, ns, at, me).await?;
         tx.hold(&self.options, ns, at, Hold::Read)?;
-        let mut lock_wait = LockWait::new(tx.options.lock_wait);
+        let mut lock_wait = LockWait::new(tx.lock_wait());
         let mut all = true;
         for some in at.chunks(IDS_PER_STATEMENT) {
             all &= self.lock_some(tx, ns, some, me, &mut lock_wait).await?;

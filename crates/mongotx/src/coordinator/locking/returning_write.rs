@@ -73,7 +73,7 @@ impl Locking {
         }
         let claims = tx.claims.clone();
         let claim = match claims.as_ref().filter(|_| target.is_the_document(tx)) {
-            Some(claims) => self.claim(claims, target, &LockWait::new(tx.options.lock_wait)).await?,
+            Some(claims) => self.claim(claims, target, &LockWait::new(tx.lock_wait())).await?,
             None => None,
         };
         let left = match &claim {

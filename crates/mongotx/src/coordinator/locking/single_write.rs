@@ -122,7 +122,7 @@ impl Locking {
             collection.check_words(document)?;
         }
         let consequences = self.consequences(&collection, target, change).await?;
-        let mut lock_wait = LockWait::new(tx.options.lock_wait);
+        let mut lock_wait = LockWait::new(tx.lock_wait());
         let claims = tx.claims.clone();
         let mut turn = self.turn(tx, claims.as_ref(), target, &consequences, &lock_wait).await?;
         let before = match consequences.are_none() {

@@ -28,7 +28,7 @@ use protocol::{ClientId, ClientRecord, Seq};
 
 use crate::{
     coordinator::{
-        server::Server,
+        server::{Server, WriteAnswer},
         stamps::{
             changes::{RecordScan, Stamps},
             closed_records::ClosedRecords,
@@ -54,6 +54,9 @@ const LONGEST_BUILD_MS: i32 = 30_000;
 /// Records and notices that one batch of a look brings: it is enough unless very many clients have
 /// ended within the last half hour.
 const LOOK_BATCH: i32 = 4_000;
+/// Limit of records and notices that are looked at: those of clients that live or have ended within
+/// the last half hour.
+const MOST_RECORDS: usize = 100_000;
 /// Number of MongoDB's error `MaxTimeMSExpired`.
 const MAX_TIME_EXPIRED: i32 = 50;
 
@@ -189,7 +192,8 @@ impl Records {
         let pipeline = [doc! {"$match": who}, doc! {"$set": {"silentMs": silent}}];
         // Read from the primary, as the documents are: the majority may have an older state.
         let command = doc! {"aggregate": &self.ns.coll, "pipeline": pipeline.to_vec(), "cursor": {}};
-        let found = server.collect(&self.ns.db, command, 100_000).await?;
+        let found = server.collect(&self.ns.db, command, MOST_RECORDS + 1).await?;
+        self.check_whole(found.len())?;
         found.iter().map(parse_record).collect()
     }
 
@@ -219,7 +223,19 @@ impl Records {
     /// known to be closed, and where there is to be quiet.
     pub(crate) async fn changes(&self, server: &Server, known: &ClosedRecords) -> Result<RecordScan> {
         let find = self.ask_for_changes(server, known);
-        scan_records(&server.collect_raw(&self.ns.db, find, 100_000).await?)
+        let found = server.collect_raw(&self.ns.db, find, MOST_RECORDS + 1).await?;
+        self.check_whole(found.len())?;
+        scan_records(&found)
+    }
+
+    /// Refuses an answer with more records than are looked at: one that was cut would say that
+    /// nothing has changed where something has.
+    fn check_whole(&self, found: usize) -> Result<()> {
+        if found <= MOST_RECORDS {
+            return Ok(());
+        }
+        let message = format!("{} has more than {MOST_RECORDS} records of clients and notices", self.ns);
+        Err(Error::new(ErrorKind::Unavailable, message))
     }
 
     /// The command that reads the change stamps: [`Records::changes`].
@@ -363,13 +379,7 @@ impl Records {
         // last.
         let nothing = doc! {"q": {"_id": 0}, "u": {"$unset": {"nothing": 1}}};
         let command = doc! {"update": &self.ns.coll, "updates": [nothing], "writeConcern": concern};
-        match server.write_records_as_asked(&self.ns, command).await {
-            Ok(_) => Ok(None),
-            Err(error) => match error.unreplicated_answer() {
-                Some(answer) => Ok(Some(answer.concern_error.clone())),
-                None => Err(error),
-            },
-        }
+        waited(server.write_records_as_asked(&self.ns, command).await)
     }
 
     /// Changes one record, unless it is of a later format. True when it was changed.
@@ -384,6 +394,17 @@ impl Records {
 /// The command of one statement.
 fn update(ns: &Namespace, statement: Document) -> Document {
     doc! {"update": &ns.coll, "updates": [statement], "ordered": true}
+}
+
+/// The server's `writeConcernError` in the answer to a write that has changed nothing.
+pub(in crate::coordinator) fn waited(answer: Result<WriteAnswer>) -> Result<Option<Document>> {
+    match answer {
+        Ok(_) => Ok(None),
+        Err(error) => match error.unreplicated_answer() {
+            Some(answer) => Ok(Some(answer.concern_error.clone())),
+            None => Err(error),
+        },
+    }
 }
 
 fn check_format(stored: &RawDocument) -> Result<()> {

@@ -199,6 +199,10 @@ pub(crate) trait TxLog: Send + Sync {
     /// Rolls back one transaction of any client, if it is not decided.
     fn abort(&self, id: TxId) -> BoxFuture<'_, Result<Outcome>>;
 
+    /// Waits until everything that the primary of the records has acknowledged so far satisfies a
+    /// write concern. Returns the server's `writeConcernError` if it is not satisfied.
+    fn await_concern(&self, concern: Document) -> BoxFuture<'_, Result<Option<Document>>>;
+
     /// Writes what is still to be written and says goodbye.
     fn close(&self) -> BoxFuture<'_, Result<()>>;
 }

@@ -5,8 +5,9 @@
 //! and then reads the safe versions from the next server process, would show what was there before
 //! the commit. Such a query is sent again, from its first command on.
 //!
-//! Replica sets are not covered here, because finishing waits for the majority there; nor are
-//! servers that do not name their process, because it cannot be compared.
+//! Where several servers keep the data, processes are not compared: there the first command is a
+//! linearizable read, so that the majority has what it shows, and with it every later primary.
+//! Servers that do not name their process are not covered: it cannot be compared.
 
 use bson::oid::ObjectId;
 

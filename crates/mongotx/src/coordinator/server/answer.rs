@@ -1,10 +1,11 @@
 //! The answer to a command that writes.
 
-use bson::{Bson, Document};
+use bson::{Bson, Document, RawDocument};
 use sd2v::validator;
 
 use super::failures::{refused_by_server, too_large_with_both};
 use crate::{
+    document,
     error::{DuplicateKey, Error, ErrorKind, Progress, Result},
     numbers::as_i64,
 };
@@ -25,6 +26,25 @@ pub(crate) struct WriteAnswer {
     pub(crate) upserted: Vec<(usize, Bson)>,
     /// Statements that the server refused: place, code, words.
     pub(crate) errors: Vec<(usize, Error)>,
+}
+
+/// Reads the answer of a server that has carried out the command of this name. Documents may hold
+/// text that is not UTF-8, which a [`Document`] cannot.
+///
+/// # Errors
+/// [`ErrorKind::Unavailable`] if a `findAndModify` has answered such a document: what it has done
+/// is done, and the answer is as good as lost. 22 if another command has, which has changed
+/// nothing.
+pub(super) fn read_answer(command: &str, answer: &RawDocument) -> Result<Document> {
+    match command {
+        // Nothing but the texts of errors can be such.
+        "insert" | "update" | "delete" => document::parse_lossy(answer),
+        "findAndModify" => document::parse(answer).map_err(|error| {
+            let message = format!("the server has carried the command out, and its answer cannot be read: {error}");
+            Error::new(ErrorKind::Unavailable, message).maybe_done()
+        }),
+        _ => document::parse(answer),
+    }
 }
 
 impl WriteAnswer {

@@ -13,13 +13,13 @@ use sd2v::{
 
 use super::{
     Server, WriteAnswer,
+    answer::read_answer,
     failures::{interrupted, kept},
     lean::Line,
     plain::Admitted,
 };
 use crate::{
     coordinator::stored::own_collections::{CHECKPOINT, DEPLOYMENT, ORPHANS, TXS},
-    document,
     error::{Error, ErrorKind, Result},
     options::Namespace,
     scoped,
@@ -307,7 +307,7 @@ pub(crate) struct PointUpdate {
 /// write concern is named.
 async fn send_raw(mut line: Line<'_>, db: &str, name: &str, command: RawDocumentBuf) -> Result<WriteAnswer> {
     let answer = line.ask_raw(db, &command).await.map_err(Error::or_indeterminate)?;
-    judge(name, document::parse(&answer)?)
+    judge(name, read_answer(name, &answer)?)
 }
 
 /// The result of a write of the application's own, by its answer, and whether that may be lost

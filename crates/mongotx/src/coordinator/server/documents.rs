@@ -3,7 +3,7 @@
 
 use std::collections::HashSet;
 
-use bson::{Bson, doc};
+use bson::{Bson, Document, doc};
 use protocol::{LockState, TxId};
 use sd2v::{
     names::{UNSAFE, WRITER, tx_id_to_bson},
@@ -62,9 +62,17 @@ impl Server {
 
     /// The documents among these that this transaction has locked.
     pub(crate) async fn held_among(&self, ns: &Namespace, at: &[Address], me: TxId) -> Result<HashSet<OwnKey>> {
-        let filter = doc! {"$and": [among(at), {WRITER: tx_id_to_bson(me)}]};
+        self.keys_of(ns, doc! {"$and": [among(at), {WRITER: tx_id_to_bson(me)}]}, at.len()).await
+    }
+
+    /// The documents among these that are stored, whether or not they are locked.
+    pub(crate) async fn stored_among(&self, ns: &Namespace, at: &[Address]) -> Result<HashSet<OwnKey>> {
+        self.keys_of(ns, among(at), at.len()).await
+    }
+
+    async fn keys_of(&self, ns: &Namespace, filter: Document, limit: usize) -> Result<HashSet<OwnKey>> {
         let find = doc! {"find": &ns.coll, "filter": filter, "projection": {"_id": 1}};
-        let found = self.collect(&ns.db, find, at.len()).await?;
+        let found = self.collect(&ns.db, find, limit).await?;
         Ok(found.iter().filter_map(|document| document.get("_id").map(OwnKey::of)).collect())
     }
 

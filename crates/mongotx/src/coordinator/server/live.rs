@@ -21,7 +21,9 @@ use sd2v::{
 
 use super::{
     Server, WriteAnswer,
+    answer::read_answer,
     failures::{interrupted, kept},
+    lean::Batch,
     stream::Stream,
 };
 use crate::{
@@ -29,7 +31,6 @@ use crate::{
         address::{Address, among},
         fields::Fields,
     },
-    document,
     error::{Error, ErrorKind, Result},
     options::Namespace,
     steps::Step,
@@ -76,24 +77,56 @@ pub(crate) enum FindAndModifyAnswer {
     Refused,
 }
 
+/// The document in a server's answer to a `findAndModify`.
+enum ModifiedDocument {
+    /// The document; `None`: none has matched.
+    Shown(Option<Document>),
+    /// A document with text that is not UTF-8.
+    Unreadable(RawDocumentBuf),
+}
+
 /// A prepared write that is sent together with queries behind it.
 pub(crate) struct LeadingWrite<'a> {
     ns: &'a Namespace,
     command: Document,
+    /// Queries that belong to the write, and stand before all others.
+    questions: Vec<Document>,
     /// `None`: it was not sent.
-    answer: Option<Result<WriteAnswer>>,
+    answer: Option<Result<LedWrite>>,
+}
+
+/// The answer to a prepared write, and to its questions.
+pub(crate) struct LedWrite {
+    pub(crate) answer: WriteAnswer,
+    /// True if a question has found a document; `None`: they were not all asked and answered.
+    pub(crate) has_found: Option<bool>,
+}
+
+impl LedWrite {
+    /// The answer to a write without questions.
+    pub(crate) fn unasked(answer: WriteAnswer) -> Self {
+        Self { answer, has_found: None }
+    }
+}
+
+/// Returns true if one of these queries has found a document; `None`: one was not answered.
+fn has_found(answers: &[Result<RawDocumentBuf>]) -> Option<bool> {
+    let found = |answer: &Result<RawDocumentBuf>| {
+        Some(Batch::of(answer.as_ref().ok()?, "firstBatch").ok()?.documents().next().is_some())
+    };
+    answers.iter().map(found).try_fold(false, |any, found| Some(any | found?))
 }
 
 /// Returns true if it is certain that the server has carried the command out, or refused it.
-fn is_answered<T>(answer: &Result<T>) -> bool {
-    !answer.as_ref().is_err_and(|error| error.kind() == ErrorKind::Unavailable)
+fn is_answered<T>(answer: Result<T, &Error>) -> bool {
+    !answer.is_err_and(|error| error.kind() == ErrorKind::Unavailable)
 }
 
 /// Notes the answer to a prepared write, if there is one. A mere lock changes nothing that would
 /// have to be completed.
-fn note_answer(tx: &mut impl Live, answer: &Result<WriteAnswer>, is_lock: bool) {
+fn note_answer(tx: &mut impl Live, answer: Result<&WriteAnswer, &Error>, is_lock: bool) {
     if is_answered(answer) {
-        tx.answered(!is_lock && answer.as_ref().is_ok_and(WriteAnswer::has_changed));
+        tx.answered(!is_lock && answer.is_ok_and(WriteAnswer::has_changed));
     }
 }
 
@@ -106,8 +139,9 @@ impl Server {
         queries: &[(&str, &Document)],
     ) -> Result<Option<Vec<Result<Stream>>>> {
         let Some(mut line) = self.line().await? else { return Ok(None) };
-        let write = (leading.ns.db.as_str(), &leading.command);
-        let all: Vec<(&str, &Document)> = iter::once(write).chain(queries.iter().copied()).collect();
+        let db = leading.ns.db.as_str();
+        let own = iter::once(&leading.command).chain(&leading.questions).map(|command| (db, command));
+        let all: Vec<(&str, &Document)> = own.chain(queries.iter().copied()).collect();
         let mut answers = match line.ask_together(&all).await {
             Ok(None) => return Ok(None),
             Ok(Some(answers)) => answers.into_iter(),
@@ -116,10 +150,14 @@ impl Server {
                 return Err(lost);
             }
         };
+        let name = leading.command.keys().next().map_or("", String::as_str);
         let written = answers.next().unwrap_or_else(|| unreachable!("there is one answer for each command"));
-        let written = written.and_then(|answer| kept(document::parse(&answer)?));
+        let written = written.and_then(|answer| kept(read_answer(name, &answer)?));
         let written = written.map_err(|error| interrupted(error).clean());
-        leading.answer = Some(written.and_then(|answer| WriteAnswer::parse_write(&answer)));
+        let asked: Vec<Result<RawDocumentBuf>> = answers.by_ref().take(leading.questions.len()).collect();
+        leading.answer = Some(written.and_then(|answer| {
+            Ok(LedWrite { answer: WriteAnswer::parse_write(&answer)?, has_found: has_found(&asked) })
+        }));
         Ok(Some(self.streams(line.runtime(), answers)))
     }
 }
@@ -160,33 +198,39 @@ impl Server {
         self.at(Step::BeforeLock).await;
         let answer = self.prepare_raw(ns, command).await;
         self.at(Step::AfterLock).await;
-        note_answer(tx, &answer, *touches == Fields::none());
+        note_answer(tx, answer.as_ref(), *touches == Fields::none());
         answer.map(WriteAnswer::of_held)
     }
 
-    /// A prepared write that is about to be sent with queries behind it. It may change any field.
+    /// A prepared write that is about to be sent with queries behind it, of which `questions` are
+    /// whether there are some documents. It may change any field.
     pub(crate) async fn lead<'a>(
         &self,
         tx: &mut impl Live,
         ns: &'a Namespace,
         mut command: Document,
+        questions: Vec<Document>,
     ) -> LeadingWrite<'a> {
         Server::judged_as_asked(&mut command);
         tx.sending(ns, &Fields::All);
         self.at(Step::BeforeLock).await;
-        LeadingWrite { ns, command, answer: None }
+        LeadingWrite { ns, command, questions, answer: None }
     }
 
     /// The answer to a write that was to be sent with queries behind it. If it was not, it is sent
-    /// now.
-    pub(crate) async fn led(&self, tx: &mut impl Live, leading: LeadingWrite<'_>) -> Result<WriteAnswer> {
-        let answer = match leading.answer {
-            Some(answer) => answer,
-            None => self.prepare(leading.ns, leading.command).await,
+    /// now, with its questions if they can be sent together.
+    pub(crate) async fn led(self: &Arc<Self>, tx: &mut impl Live, mut leading: LeadingWrite<'_>) -> Result<LedWrite> {
+        if leading.answer.is_none() && !leading.questions.is_empty() {
+            // Where nothing was sent, for whatever reason, the write is sent by itself.
+            let _ = self.prepare_and_ask(&mut leading, &[]).await;
+        }
+        let led = match leading.answer {
+            Some(led) => led,
+            None => self.prepare(leading.ns, leading.command).await.map(LedWrite::unasked),
         };
         self.at(Step::AfterLock).await;
-        note_answer(tx, &answer, false);
-        answer.map(WriteAnswer::of_held)
+        note_answer(tx, led.as_ref().map(|led| &led.answer), false);
+        led.map(|led| LedWrite { answer: led.answer.of_held(), ..led })
     }
 
     /// Sends a prepared write that answers the document, or those `fields` of it that the statement
@@ -209,22 +253,70 @@ impl Server {
         Server::judged_raw_as_asked(&mut command);
         tx.sending(ns, touches);
         self.at(Step::BeforeLock).await;
-        let answer = self.send_durably(&ns.db, command).await.map_err(interrupted);
+        let answer = self.find_and_modify(&ns.db, command).await.map_err(interrupted);
         self.at(Step::AfterLock).await;
-        if is_answered(&answer) {
-            let found = answer.as_ref().ok().and_then(|answer| answer.get_document("value").ok());
-            let writer = tx.id().map(tx_id_to_bson);
-            let is_locked = found.is_some_and(|found| found.get(WRITER) == writer.as_ref());
-            tx.answered(is_locked && *touches != Fields::none());
-        }
         match answer {
-            Ok(mut answer) => Ok(match answer.remove("value") {
-                Some(Bson::Document(found)) => FindAndModifyAnswer::Found(found),
-                _ => FindAndModifyAnswer::Nothing,
-            }),
+            Ok(ModifiedDocument::Shown(found)) => {
+                let writer = tx.id().map(tx_id_to_bson);
+                let is_locked = found.as_ref().is_some_and(|found| found.get(WRITER) == writer.as_ref());
+                tx.answered(is_locked && *touches != Fields::none());
+                Ok(found.map_or(FindAndModifyAnswer::Nothing, FindAndModifyAnswer::Found))
+            }
+            Ok(ModifiedDocument::Unreadable(found)) => self.give_back_unreadable(tx, ns, &found).await,
             Err(error) if error.kind() == ErrorKind::Unavailable => Err(error),
-            Err(_) => Ok(FindAndModifyAnswer::Refused),
+            Err(_) => {
+                tx.answered(false);
+                Ok(FindAndModifyAnswer::Refused)
+            }
         }
+    }
+
+    async fn find_and_modify(&self, db: &str, command: RawDocumentBuf) -> Result<ModifiedDocument> {
+        let command = self.durably(command)?;
+        let shown = |mut answer: Document| match answer.remove("value") {
+            Some(Bson::Document(found)) => ModifiedDocument::Shown(Some(found)),
+            _ => ModifiedDocument::Shown(None),
+        };
+        let Some(mut line) = self.line().await? else {
+            return kept(self.send_by(None, db, Document::try_from(&*command)?).await?).map(shown);
+        };
+        let answer = line.ask_raw(db, &command).await?;
+        match (read_answer("findAndModify", &answer), answer.get_document("value")) {
+            (Ok(answer), _) => kept(answer).map(shown),
+            (Err(_), Ok(found)) if !matches!(answer.get("writeConcernError"), Ok(Some(_))) => {
+                Ok(ModifiedDocument::Unreadable(found.to_owned()))
+            }
+            (Err(unreadable), _) => Err(unreadable),
+        }
+    }
+
+    /// Takes back what a `findAndModify` has done to a document that cannot be read. Its longer
+    /// form does not show it, or names the field that cannot be read. Until this is answered the
+    /// transaction is in doubt.
+    async fn give_back_unreadable(
+        &self,
+        tx: &mut impl Live,
+        ns: &Namespace,
+        found: &RawDocument,
+    ) -> Result<FindAndModifyAnswer> {
+        let field = |name| found.get(name).ok().flatten().and_then(|value| Bson::try_from(value).ok());
+        let Some(me) = tx.id().filter(|me| field(WRITER) == Some(tx_id_to_bson(*me))) else {
+            tx.answered(false);
+            return Ok(FindAndModifyAnswer::Nothing);
+        };
+        let Some(id) = field("_id") else {
+            let message = format!("a document of {ns} has an _id that is not UTF-8");
+            return Err(Error::new(ErrorKind::Unavailable, message).maybe_done());
+        };
+        let statement = statement::give_back(Address::bare(id).filter(), me);
+        let command = doc! {"update": &ns.coll, "updates": [statement]};
+        let mut answer = self.prepare(ns, command.clone()).await.map_err(Error::ending)?;
+        if answer.breaks_validator() {
+            answer = self.prepare(ns, Server::unjudged(command)).await.map_err(Error::ending)?;
+        }
+        answer.ok().map_err(Error::ending)?;
+        tx.answered(false);
+        Ok(FindAndModifyAnswer::Refused)
     }
 
     /// Takes read locks by one command, which is sent once.
@@ -239,7 +331,7 @@ impl Server {
         let command = doc! {"update": &ns.coll, "updates": [statement], "ordered": true};
         let answer = self.prepare(ns, command).await;
         self.at(Step::AfterReadLock).await;
-        if is_answered(&answer) {
+        if is_answered(answer.as_ref()) {
             tx.answered_as_before(before);
         }
         answer

@@ -3,7 +3,7 @@
 //! field, on that document only.
 
 use bson::{Document, RawDocumentBuf, doc, rawdoc};
-use mongotx::{Collection, ErrorKind};
+use mongotx::{Client, Collection, ErrorKind, Isolation, ReturnDocument, TransactionOptions};
 
 use super::{stored, world};
 
@@ -86,4 +86,70 @@ async fn what_cannot_be_written_as_it_is_is_refused() {
     }
     session.commit().await.unwrap();
     assert_eq!(stored(&driver, &name, "c").await, [] as [RawDocumentBuf; 0]);
+}
+
+fn options(isolation: Isolation) -> TransactionOptions {
+    TransactionOptions { isolation: Some(isolation), ..TransactionOptions::default() }
+}
+
+/// The value of `z` in each document that is stored, and that none of them is locked.
+async fn stored_numbers(client: &Client, driver: &mongodb::Client, name: &str) -> Vec<i32> {
+    assert!(client.flush(crate::common::LIMIT).await);
+    let stored = stored(driver, name, "c").await;
+    assert!(stored.iter().all(|document| document.get("_xTxId").unwrap().is_none()));
+    stored.iter().map(|document| document.get_i32("z").unwrap()).collect()
+}
+
+#[tokio::test]
+async fn unreadable_document_that_was_read_is_changed_once() {
+    let (client, driver, name) = world("lossless_once").await;
+    let plain = driver.database(&name).collection::<RawDocumentBuf>("c");
+    plain.insert_many([not_utf8(1), not_utf8(2)]).await.unwrap();
+    let coll: Collection<RawDocumentBuf> = client.database(&name).collection("c");
+    let mut session = client.session_with(options(Isolation::Snapshot));
+    session.begin().unwrap();
+    assert!(coll.find_one(doc! {"_id": 1}).session(&mut session).await.unwrap().is_some());
+    let done = coll.update_one(doc! {"_id": 1}, doc! {"$inc": {"z": 1}}).session(&mut session).await.unwrap();
+    assert_eq!((done.matched_count, done.modified_count), (1, 1));
+    session.commit().await.unwrap();
+    assert_eq!(stored_numbers(&client, &driver, &name).await, [2, 1]);
+}
+
+#[tokio::test]
+async fn unreadable_document_that_is_to_be_shown_is_refused_and_stays_as_it_is() {
+    let (client, driver, name) = world("lossless_shown").await;
+    let plain = driver.database(&name).collection::<RawDocumentBuf>("c");
+    plain.insert_many([not_utf8(1), not_utf8(2)]).await.unwrap();
+    let coll: Collection<RawDocumentBuf> = client.database(&name).collection("c");
+    for filter in [doc! {"_id": 1}, doc! {"z": 1}] {
+        for isolation in [Isolation::ReadCommitted, Isolation::Snapshot] {
+            let mut session = client.session_with(options(isolation));
+            session.begin().unwrap();
+            let refused = coll.find_one_and_delete(filter.clone()).session(&mut session).await.unwrap_err();
+            assert_eq!(refused.code(), Some(22), "{refused}");
+            assert!(refused.message().contains("\"a.b.1\""), "{refused}");
+            // Whether or not it goes on, nothing of the statement is left.
+            drop(session.commit().await);
+            // What is shown can be read.
+            session.begin().unwrap();
+            let update = coll.find_one_and_update(filter.clone(), doc! {"$inc": {"z": 1}});
+            let update = update.projection(doc! {"z": 1}).return_document(ReturnDocument::After);
+            let shown = update.session(&mut session).await.unwrap().unwrap();
+            assert_eq!(shown.get_i32("z").unwrap(), 2);
+            session.rollback().await.unwrap();
+        }
+    }
+    assert_eq!(stored_numbers(&client, &driver, &name).await, [1, 1]);
+}
+
+#[tokio::test]
+async fn unreadable_document_that_was_changed_outside_a_transaction_is_reported_as_indeterminate() {
+    let (client, driver, name) = world("lossless_outside").await;
+    let plain = driver.database(&name).collection::<RawDocumentBuf>("c");
+    plain.insert_one(not_utf8(1)).await.unwrap();
+    let coll: Collection<RawDocumentBuf> = client.database(&name).collection("c");
+    let done = coll.find_one_and_update(doc! {"_id": 1}, doc! {"$inc": {"z": 1}}).await.unwrap_err();
+    assert_eq!(done.kind(), ErrorKind::Indeterminate, "{done}");
+    assert!(done.message().contains("\"value.a.b.1\""), "{done}");
+    assert_eq!(stored_numbers(&client, &driver, &name).await, [2]);
 }

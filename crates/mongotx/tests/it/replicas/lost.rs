@@ -231,6 +231,38 @@ async fn plain_write_of_the_old_primary_alone_is_reported_as_what_it_is() {
     world.drop().await;
 }
 
+/// The transaction is committed, and how many members have it cannot be found out.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn commit_that_cannot_be_followed_to_more_members_is_not_made_again() {
+    let set = set().await;
+    let world = World::new(&set.uri(), "members_unknown");
+    let (decided, hook) = Gate::at(Step::AfterDecision, 2, false);
+    let client = world.client_with(LEASE_MS, hook).await;
+    let coll = two_documents(&world, &client).await;
+    let mut session = client.session_with(TransactionOptions { concern: Concern::Nodes(3), ..Default::default() });
+    session.begin().unwrap();
+    coll.update_one(doc! {"_id": 1}, doc! {"$inc": {"n": 1}}).session(&mut session).await.unwrap();
+    let commit = tokio::spawn(async move { (session.commit().await, session.id()) });
+    decided.reached().await;
+    let (primary, _) = set.roles().await;
+    let admin = alone(primary).await.database("admin");
+    let fail = |mode: &str, data: Document| doc! {"configureFailPoint": "failCommand", "mode": mode, "data": data};
+    // What a primary says that has stepped down.
+    let stepped_down =
+        doc! {"failCommands": ["update"], "namespace": format!("{}.txs", world.tx_db()), "errorCode": 10_107};
+    admin.run_command(fail("alwaysOn", stepped_down)).await.unwrap();
+    decided.open();
+    let (committed, _) = tokio::time::timeout(LIMIT, commit).await.unwrap().unwrap();
+    admin.run_command(fail("off", doc! {})).await.unwrap();
+    let error = committed.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Indeterminate, "{error}");
+    assert!(!error.contains_label("TransientTransactionError"), "{error}");
+    assert!(error.message().contains("is committed"), "{error}");
+    assert_eq!(client.outcome(error.transaction().unwrap()).await.unwrap(), Outcome::Committed);
+    assert_eq!(seen(&world).await, [1, 0]);
+    world.drop().await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn more_members_than_the_majority_are_waited_for() {
     let set = set().await;

@@ -6,14 +6,18 @@
 //! | [`lost`] | a decision, a prepared write, a plain write that only the old primary has; A, then B, then A again |
 //! | [`stopped`] | a primary that stands still while another one is elected, and goes on afterwards |
 //! | [`away`] | one of three members is down |
+//! | [`finished`] | documents that only the old primary has finished |
+//! | [`unique`] | inserts under unique indexes, which no process keeps apart alone |
 //! | [`bank`] | transfers under all of it, and the properties afterwards |
 //!
 //! One set for all of them, which they use one after the other.
 
 mod away;
 mod bank;
+mod finished;
 mod lost;
 mod stopped;
+mod unique;
 
 use std::{ops::Deref, time::Duration};
 

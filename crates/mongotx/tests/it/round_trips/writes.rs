@@ -167,7 +167,7 @@ async fn update_of_many_meets_a_rival_and_changes_each_document_once() {
 }
 
 #[tokio::test]
-async fn a_few_inserts_under_unique_indexes_are_one_command_and_more_are_two() {
+async fn inserts_under_unique_indexes_take_their_question_along() {
     let client = quiet::connect(quiet::options()).await;
     let coll = quiet::collection(&client, 0).await;
     for key in [doc! {"order": 1, "line": 1}, doc! {"code": 1}] {
@@ -183,14 +183,17 @@ async fn a_few_inserts_under_unique_indexes_are_one_command_and_more_are_two() {
     session.begin().unwrap();
     coll.insert_one(&doc! {"order": 2, "line": 1, "code": "x"}).session(&mut session).await.unwrap();
     let many = async { drop(coll.insert_many(&lines(3)).session(&mut session).await.unwrap()) };
-    let expected = BTreeMap::from([("update".to_owned(), 1)]);
+    let expected = BTreeMap::from([("insert".to_owned(), 1), ("find".to_owned(), 1)]);
     assert_eq!(commands_of(&client, many).await, expected);
+    let along = client.metrics().sent_along;
     let one = doc! {"order": 4, "line": 1, "code": "y"};
     let one = async { drop(coll.insert_one(&one).session(&mut session).await.unwrap()) };
     assert_eq!(commands_of(&client, one).await, expected);
-    let more = async { drop(coll.insert_many(&some(6, 17)).session(&mut session).await.unwrap()) };
-    let expected = BTreeMap::from([("insert".to_owned(), 1), ("find".to_owned(), 1)]);
-    assert_eq!(commands_of(&client, more).await, expected);
+    assert_eq!(client.metrics().sent_along, along + 1);
+    // What is too long for one write is asked about by itself.
+    let more = async { drop(coll.insert_many(&some(6, 300)).session(&mut session).await.unwrap()) };
+    assert_eq!(commands_of(&client, more).await, BTreeMap::from([("insert".to_owned(), 1), ("find".to_owned(), 1)]));
+    assert_eq!(client.metrics().sent_along, along + 1);
     for taken in [doc! {"order": 1, "line": 5, "code": "z"}, doc! {"order": 9, "line": 5, "code": "1-7"}] {
         let refused = coll.insert_one(&taken).session(&mut session).await.unwrap_err();
         assert_eq!(refused.code(), Some(11000), "{taken}");
@@ -200,7 +203,7 @@ async fn a_few_inserts_under_unique_indexes_are_one_command_and_more_are_two() {
     let refused = coll.insert_many(&eight).session(&mut session).await.unwrap_err();
     assert_eq!(refused.progress().unwrap().inserted, 7, "{refused}");
     session.commit().await.unwrap();
-    assert_eq!(coll.count_documents(doc! {}).await.unwrap(), 10 + 1 + 10 + 1 + 17 + 7);
+    assert_eq!(coll.count_documents(doc! {}).await.unwrap(), 10 + 1 + 10 + 1 + 300 + 7);
 }
 
 #[tokio::test]

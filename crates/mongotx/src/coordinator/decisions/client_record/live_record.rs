@@ -404,8 +404,7 @@ impl LiveRecord {
     }
 
     pub(super) fn finish_closing(&self) {
-        self.state().closed = true;
-        self.closed.notify_waiters();
+        self.end(&mut self.state());
     }
 
     fn end(&self, state: &mut State) {
@@ -438,4 +437,26 @@ fn unanswered() -> Error {
 
 fn gone() -> Error {
     Error::new(ErrorKind::Expired, "the client record was given up while the transaction waited for it")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn who_waits_for_a_record_to_list_a_collection_hears_that_it_is_closed() {
+        let times = RecordTimes { since: Instant::now(), registered: Instant::now() };
+        let live = Arc::new(LiveRecord::new(ClientId([1; 12]), 1_000, Namespace::new("d", "a"), times));
+        live.enlist(&Namespace::new("d", "a")).await.unwrap();
+        let waiting = Arc::clone(&live);
+        let listed = tokio::spawn(async move { waiting.enlist(&Namespace::new("d", "b")).await });
+        while live.state().enlisting.is_empty() {
+            tokio::task::yield_now().await;
+        }
+        live.finish_closing();
+        assert_eq!(listed.await.unwrap().unwrap_err().kind(), ErrorKind::Expired);
+        assert_eq!(live.enlist(&Namespace::new("d", "b")).await.unwrap_err().kind(), ErrorKind::Expired);
+    }
 }

@@ -215,7 +215,11 @@ impl TxLog for ClientRecordLog {
                 }
                 let live = self.record_when_free(lease_ms, &ns, deadline).await?;
                 self.shared.outwait_readers(&live).await?;
-                live.enlist(&ns).await?;
+                match live.enlist(&ns).await {
+                    // The record was given up or closed while this transaction waited for it.
+                    Err(gone) if gone.kind() == ErrorKind::Expired => continue,
+                    listed => listed?,
+                }
                 let Some(epoch) = self.shared.answered_epoch() else {
                     self.barrier(live.client).await?;
                     continue;
@@ -476,6 +480,11 @@ impl TxLog for ClientRecordLog {
             records.abort(server, id.client, id.seq).await?;
             self.outcome(id).await
         })
+    }
+
+    fn await_concern(&self, concern: Document) -> BoxFuture<'_, Result<Option<Document>>> {
+        let shared = Arc::clone(&self.shared);
+        Box::pin(async move { shared.records.await_concern(&shared.recorder, concern).await })
     }
 
     fn close(&self) -> BoxFuture<'_, Result<()>> {

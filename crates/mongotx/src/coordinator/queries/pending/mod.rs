@@ -187,6 +187,10 @@ impl Pending {
         let pipeline = view::writers(self.pending_filter(ns, filter, me).await?);
         let mut command = doc! {"aggregate": &ns.coll, "pipeline": pipeline, "cursor": {}};
         options.add_to(&mut command);
+        // A document that only the primary has finished looks clean, and is pending again at the
+        // next primary: a query there would show the version of before. So what is shown here is
+        // on the majority when it is answered.
+        self.server.nodes.only_from_primary(&mut command);
         let groups = self.server.collect(&ns.db, command, 100_000).await?;
         let mut writers = Vec::with_capacity(groups.len());
         for group in &groups {
