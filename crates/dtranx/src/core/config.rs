@@ -13,6 +13,8 @@ pub struct NodeConfig {
     pub servers: Vec<ServerId>,
     /// Map that says which server holds a key.
     pub partition: Partition,
+    /// True if this server is new: it takes no part before all others know it.
+    pub joins: bool,
     /// Time that a request waits for locks, in milliseconds: less than `vote_attempts` times
     /// `vote_resend_ms`, after which its coordinator gives up.
     pub lock_wait_ms: u64,
@@ -86,6 +88,7 @@ impl NodeConfig {
             me,
             servers: partition.servers(),
             partition,
+            joins: false,
             lock_wait_ms: 1000,
             lock_patience_ms: 10,
             lock_keep_ms: 100,

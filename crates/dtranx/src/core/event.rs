@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     id::{ClientId, Epoch, LogTicket, MessageId, RequestId, SegmentId, ServerId, TranxId, ValidationId, WorkId},
     item::Current,
-    message::{Message, Settlement, SnapshotMessage, Vote},
+    message::{JOINING_QUESTION, Message, Settlement, SnapshotMessage, Vote},
     record::{GcRecord, Record, SegmentSummary},
     refusal::Refusal,
     standing::Again,
@@ -103,6 +103,8 @@ pub enum Input {
         /// As for [`Node::request_outcome`](super::Node::request_outcome).
         above: u64,
     },
+    /// All other servers know this one, which is new: they have it in their lists.
+    Met,
     /// A message from another server.
     Receive {
         /// The server that sent it.
@@ -228,6 +230,10 @@ impl Command {
             Self::Send { message: Message::Validated { vote, .. }, .. } => *vote == Vote::Yes,
             Self::Send { message: Message::Snapshot(SnapshotMessage::Settled { settlement, .. }), .. } => {
                 *settlement == Settlement::Settled
+            }
+            // A leader that others have replaced may be behind what its group has entered since.
+            Self::Send { message: Message::Snapshot(SnapshotMessage::Asked { number, .. }), .. } => {
+                *number == JOINING_QUESTION
             }
             Self::Reply { answer, .. } => matches!(answer, CommitAnswer::Validated(_)),
             Self::ReplySnapshot { answer, .. } => matches!(answer, SnapshotAnswer::Made(_)),

@@ -17,6 +17,12 @@ pub(crate) enum Flaw {
     MapNotLocked,
     /// A participant goes by the map that it was started with.
     MapNotChanged,
+    /// A new server takes parts of transactions before all others know it.
+    UnmetTakesParts,
+    /// A new server takes the commits of clients before all others know it.
+    UnmetCoordinates,
+    /// A new server takes part in the epoch that it begins in, whatever epoch the others are in.
+    UnmetInFirstEpoch,
     /// A participant votes before its `Ready` record is durable.
     VoteBeforeDurable,
     /// A client gets its answer, and participants the decision, before the `Commit` record is

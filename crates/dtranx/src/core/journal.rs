@@ -8,6 +8,7 @@ use super::{
     epochs::Epochs,
     event::Command,
     id::{Epoch, LogTicket, RequestId, ServerId, TranxId},
+    joining::Joining,
     machine::{Event, Outbox},
     map::Maps,
     marks::Marks,
@@ -63,6 +64,7 @@ pub(crate) struct Context<'a> {
     pub(crate) epochs: &'a mut Epochs,
     /// Maps of the keys, as this server knows them.
     pub(crate) maps: &'a mut Maps,
+    pub(crate) joining: &'a mut Joining,
     pub(crate) local: &'a mut VecDeque<Local>,
     pub(crate) out: &'a mut Outbox,
 }

@@ -81,6 +81,8 @@ pub(crate) enum TranxEvent {
         request: RequestId,
         above: u64,
     },
+    /// From the network: see [`super::Input`].
+    Met,
     /// A message about votes, decisions, inquiries, low-water marks or snapshots.
     Receive {
         from: ServerId,

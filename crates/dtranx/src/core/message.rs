@@ -23,6 +23,9 @@ use super::{
 /// The most transactions in one `Decisions` or `Acknowledge`.
 pub const MAX_BATCH: usize = 512;
 
+/// Number of the question for its epoch by which a server joins: those of snapshots begin with 1.
+pub(crate) const JOINING_QUESTION: u64 = 0;
+
 /// Outcome of a transaction, as its coordinator has decided it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Outcome {

@@ -15,7 +15,8 @@
 //! - `tranx_service`: votes and decisions. In it, `complete`: which of a coordinator's numbers are
 //!   done with; `coordinator`: transactions as a whole; `participant`: one server's parts of them;
 //!   `epochs`: which epoch it is here, and [`snapshot`]: how the servers end one together;
-//!   `journal`: the end of the log; `clients`: whose requests were carried out.
+//!   `journal`: the end of the log; `clients`: whose requests were carried out; `joining`: what a
+//!   new server waits for before it takes part, and `joining_steps`: how it enters an epoch.
 //! - `lock`: locks on keys and ranges, queues for them, and fences around ranges that move;
 //!   `wanted`: the locks that a transaction needs.
 //! - `acknowledgement`: the second phase, many transactions at once.
@@ -41,6 +42,8 @@ pub(crate) mod gc;
 pub(crate) mod group;
 pub mod id;
 pub mod item;
+pub(crate) mod joining;
+mod joining_steps;
 mod journal;
 pub(crate) mod lock;
 pub(crate) mod machine;

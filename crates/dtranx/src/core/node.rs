@@ -98,6 +98,7 @@ impl Node {
                 self.tranx(now_ms, TranxEvent::RequestOutcome { client, message, request, above }, commands);
             }
             Input::ServerGone { server } => self.tranx(now_ms, TranxEvent::ServerGone { server }, commands),
+            Input::Met => self.tranx(now_ms, TranxEvent::Met, commands),
             Input::Receive { from, message } => {
                 let event = Event::received(from, message);
                 #[cfg(test)]
@@ -156,6 +157,11 @@ impl Node {
     /// known to deny the request.
     pub fn request_outcome(&self, request: RequestId, above: u64) -> RequestOutcome {
         self.tranx.coordinator.request_outcome(&self.config, request, above)
+    }
+
+    /// Returns true if the node takes part in transactions: it does, unless it is new.
+    pub fn has_joined(&self) -> bool {
+        self.tranx.joining.is_over()
     }
 
     /// The configuration that the node was made with.

@@ -31,6 +31,7 @@ use crate::core::{
     gc::Gc,
     id::{Epoch, SegmentId, ServerId, TranxId},
     item::{Item, Key},
+    joining::Joining,
     journal::{Context, Journal},
     lock::LockService,
     machine::Outbox,
@@ -262,18 +263,20 @@ impl Recovery {
         let (mut journal, mut local, mut out) = (Journal::default(), Default::default(), Outbox::default());
         let config = &self.config;
         let mut maps = Maps::new(self.map);
+        let mut joining = Joining::new(config);
         let mut ctx = Context {
             now_ms,
             config,
             journal: &mut journal,
             epochs: &mut epochs,
             maps: &mut maps,
+            joining: &mut joining,
             local: &mut local,
             out: &mut out,
         };
         coordinator.reserve(&mut ctx);
         commands.extend(out.commands);
-        let tranx = TranxService { coordinator, participant, journal, epochs, maps };
+        let tranx = TranxService { coordinator, participant, journal, epochs, maps, joining };
         Node { config: self.config, tranx, locks, acks, recovery, gc, mail: BTreeMap::new() }
     }
 

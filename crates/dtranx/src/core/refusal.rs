@@ -119,6 +119,12 @@ pub enum Refusal {
         /// A key of the range.
         key: Key,
     },
+    /// A server is new, and takes part once all others know it.
+    #[error("server {server} is new, and takes no part before all other servers know it")]
+    Joining {
+        /// Server that is new.
+        server: ServerId,
+    },
 }
 
 /// Action of a client whose transaction is refused (section 3.2 of the paper).
@@ -148,6 +154,7 @@ impl Refusal {
             Self::WriteLocked { .. }
             | Self::Here { .. }
             | Self::IsMoving { .. }
+            | Self::Joining { .. }
             | Self::LockWaitExpired
             | Self::NoVote { .. }
             | Self::Overloaded { .. }

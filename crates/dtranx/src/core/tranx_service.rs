@@ -7,8 +7,10 @@ use super::{
     complete::Complete,
     coordinator::Coordinator,
     epochs::Epochs,
-    event::Command,
+    event::{Command, CommitAnswer},
     id::{RequestId, ServerId, WorkId},
+    joining::{Joining, refuse},
+    joining_steps::go_on,
     journal::{Context, Journal, Local, Wait},
     machine::{Event, GcEvent, LockEvent, TranxEvent, Turn},
     map::Maps,
@@ -16,6 +18,7 @@ use super::{
     message::Message,
     participant::Participant,
     record::GcRecord,
+    refusal::Refusal,
     snapshot,
 };
 
@@ -27,6 +30,7 @@ pub(crate) struct TranxService {
     pub(crate) journal: Journal,
     pub(crate) epochs: Epochs,
     pub(crate) maps: Maps,
+    pub(crate) joining: Joining,
 }
 
 impl TranxService {
@@ -34,6 +38,10 @@ impl TranxService {
         self.within(turn, |coordinator, participant, ctx| match event {
             TranxEvent::ClientConnected { client } => coordinator.connect(ctx, client),
             TranxEvent::ClientGone { client } => coordinator.leave(client),
+            TranxEvent::Commit { client, message, .. } if ctx.joining.refuses_clients(ctx.config) => {
+                let answer = CommitAnswer::Refused(Refusal::Joining { server: ctx.config.me });
+                ctx.out.commands.push(Command::Reply { client, message, answer });
+            }
             TranxEvent::Commit { client, message, is_repeated, transaction, again } => {
                 coordinator.commit(ctx, RequestId { client, message }, is_repeated, transaction, again);
             }
@@ -41,6 +49,7 @@ impl TranxService {
             TranxEvent::RequestOutcome { client, message, request, above } => {
                 coordinator.tell_fate(ctx, RequestId { client, message }, request, above);
             }
+            TranxEvent::Met => ctx.joining.meet(ctx.config),
             TranxEvent::ServerGone { server } => ctx.event(Event::Lock(LockEvent::Gone { server })),
             TranxEvent::Receive { from, message } => receive(coordinator, participant, ctx, from, message),
             TranxEvent::Logged { through } => {
@@ -74,12 +83,14 @@ impl TranxService {
         self.within(turn, |coordinator, participant, ctx| {
             coordinator.tick(ctx);
             participant.tick(ctx);
+            ctx.joining.tick(ctx.now_ms);
         });
     }
 
     /// Time at which [`TranxService::tick`] is due.
     pub(crate) fn next_deadline_ms(&self) -> Option<u64> {
-        let deadlines = [self.coordinator.next_deadline_ms(), self.participant.next_deadline_ms()];
+        let deadlines =
+            [self.coordinator.next_deadline_ms(), self.participant.next_deadline_ms(), self.joining.next_deadline_ms()];
         deadlines.into_iter().flatten().min()
     }
 
@@ -89,13 +100,14 @@ impl TranxService {
         turn: &mut Turn<'_>,
         handle: impl FnOnce(&mut Coordinator, &mut Participant, &mut Context<'_>),
     ) {
-        let Self { coordinator, participant, journal, epochs, maps } = self;
+        let Self { coordinator, participant, journal, epochs, maps, joining } = self;
         let (now_ms, config) = (turn.now_ms, turn.config);
         let mut local = VecDeque::new();
-        let mut ctx = Context { now_ms, config, journal, epochs, maps, local: &mut local, out: turn.out };
+        let mut ctx = Context { now_ms, config, journal, epochs, maps, joining, local: &mut local, out: turn.out };
         handle(coordinator, participant, &mut ctx);
         loop {
             snapshot::settle(&mut ctx);
+            go_on(&mut ctx, coordinator.incarnation());
             let Some(message) = ctx.local.pop_front() else { break };
             match message {
                 Local::Message(message) => receive(coordinator, participant, &mut ctx, config.me, message),
@@ -116,6 +128,11 @@ fn receive(
     message: Message,
 ) {
     let me = ctx.config.me;
+    if ctx.joining.refuses_parts(ctx.config)
+        && let Some(answer) = refuse(me, &message)
+    {
+        return ctx.tell(from, answer);
+    }
     match message {
         // A server sends messages about its own transactions only; others are from no server of
         // this cluster.
@@ -141,7 +158,10 @@ fn receive(
         Message::LowWater { through, incomplete } => {
             participant.completed(ctx, from, &Complete::but_for(through, incomplete));
         }
-        Message::Snapshot(message) => coordinator.receive_snapshot_message(ctx, from, &message),
+        Message::Snapshot(message) => {
+            ctx.joining.answered(coordinator.incarnation(), from, &message);
+            coordinator.receive_snapshot_message(ctx, from, &message);
+        }
         // These messages are for other machines.
         Message::Acknowledge(_) | Message::InquiryAnswer { .. } => {}
     }

@@ -29,9 +29,14 @@
 //! A transaction of a plan may move a range to another server. Clients ask the holder by the stored
 //! maps, or always the first one.
 //!
+//! In a plan with old lists the last server joins: the others are restarted with a list that has
+//! it, at any step, and it takes part once all have been. Messages between it and a server whose
+//! list lacks it are lost.
+//!
 //! The model leaves out durations and late messages of clients, which the simulation covers, and
 //! scans, and with them locks on ranges, but for those of moves. Of moves it leaves out what
-//! clients learn from refusals, the limits of maps, and groups.
+//! clients learn from refusals, the limits of maps, and groups; of servers that join, how a list is
+//! remembered, groups, and what clients learn.
 //!
 //! - `group`: a server that is a group of three, with its own steps and checks; Raft is abstract
 //!   there. `members`: the machine of such members alone, with the real Raft.

@@ -73,6 +73,9 @@ pub(crate) struct Plan {
     pub(crate) holds: bool,
     /// Servers that clients ask for keys, outside of snapshots.
     pub(crate) asks: Asks,
+    /// Servers whose lists lack the last server when the exploration begins: that one joins, and
+    /// holds no key. If there are none, no server joins.
+    pub(crate) old_lists: Vec<u16>,
     /// Budget of crashes, for all servers together.
     pub(crate) crashes: u8,
     /// The only server that may crash, if one is named.
@@ -198,6 +201,7 @@ impl Plan {
             snaps: vec![],
             holds: false,
             asks: Asks::Holder,
+            old_lists: vec![],
             crashes: 0,
             crash_only: None,
             ruins: None,
@@ -214,10 +218,17 @@ impl Plan {
         }
     }
 
-    /// Partition in which server n holds the keys that begin with the digit n.
+    /// Partition in which server n holds the keys that begin with the digit n; one that joins holds
+    /// none.
     pub(crate) fn partition(&self) -> Partition {
         let first = |n: u16| if n == 1 { Key::smallest() } else { key(&n.to_string()) };
-        Partition::Ranges((1..=self.servers).map(|n| (first(n), ServerId(n))).collect())
+        let holders = self.servers - u16::from(self.joiner().is_some());
+        Partition::Ranges((1..=holders).map(|n| (first(n), ServerId(n))).collect())
+    }
+
+    /// The server that joins, if one does.
+    pub(super) fn joiner(&self) -> Option<ServerId> {
+        (!self.old_lists.is_empty()).then_some(ServerId(self.servers))
     }
 
     /// Configuration of one server. Times are zero or out of reach, because the model has no clock.

@@ -37,6 +37,9 @@ impl Explored for Plan {
         if let Some(refused) = refused_but_applied(state) {
             return Some(refused);
         }
+        if state.readers.iter().any(|reader| reader.is_too_early) {
+            return Some("a server that takes part knows nothing of a snapshot that was made".to_owned());
+        }
         if !state.is_silent() {
             return None;
         }

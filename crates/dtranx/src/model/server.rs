@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, VecDeque};
 
 use super::plan::Plan;
 use crate::core::{
-    CheckAnswer, Command, Current, Epoch, GcRecord, Input, Item, Key, KeyRange, LogTicket, Map, Node, Record, Recovery,
-    SegmentId, SegmentSummary, ServerId, TranxId, Write, node::Link,
+    CheckAnswer, Command, Current, Epoch, GcRecord, Input, Item, Key, KeyRange, LogTicket, Map, Node, NodeConfig,
+    Record, Recovery, SegmentId, SegmentSummary, ServerId, TranxId, Write, flaw::Flaw, node::Link,
 };
 
 /// A server with its log and its storage.
@@ -16,6 +16,12 @@ pub(crate) struct Server {
     pub(crate) node: Option<Node>,
     /// Whether the server is lost for good, with its log and its items.
     pub(crate) is_ruined: bool,
+    /// Whether it is the server that joins.
+    pub(super) is_joiner: bool,
+    /// Whether its list of servers has the last one. Its disk remembers that.
+    pub(super) knows_all: bool,
+    /// Whether it is known to all others and has joined. Its disk remembers that.
+    pub(super) is_in_use: bool,
     apart: bool,
     slow_storage: bool,
     /// Time of its clock, which moves only to the end of a wait that nothing else ends.
@@ -53,6 +59,9 @@ impl Server {
             id,
             node: None,
             is_ruined: false,
+            is_joiner: plan.joiner() == Some(id),
+            knows_all: !plan.old_lists.contains(&id.0),
+            is_in_use: plan.joiner() != Some(id),
             apart: plan.apart,
             slow_storage: plan.slow_storage == Some(id.0),
             now_ms: 0,
@@ -71,6 +80,24 @@ impl Server {
         }
     }
 
+    /// Configuration of its node, with the servers of its list.
+    fn config(&self, plan: &Plan) -> NodeConfig {
+        let mut config = plan.config(self.id);
+        config.servers.extend(plan.joiner().filter(|_| self.knows_all));
+        config.joins = !self.is_in_use;
+        config
+    }
+
+    /// Returns true if it takes parts of transactions.
+    pub(super) fn takes_part(&self) -> bool {
+        self.is_in_use || self.node.as_ref().is_some_and(|node| node.config().has(Flaw::UnmetTakesParts))
+    }
+
+    /// Returns true if the server runs, and has not come to the end of this epoch.
+    pub(super) fn is_behind(&self, epoch: Epoch) -> bool {
+        self.node.as_ref().is_some_and(|node| node.tranx.epochs.now() <= epoch)
+    }
+
     /// Starts the node from the disk's contents. Its commands for others are added to `out`, the
     /// transactions that it applies to `applied`.
     pub(crate) fn start(&mut self, plan: &Plan, out: &mut Vec<Command>, applied: &mut Vec<(TranxId, Vec<Write>)>) {
@@ -87,7 +114,7 @@ impl Server {
 
     /// Applies again what the first `through` records of the log commit.
     pub(super) fn replay(&mut self, plan: &Plan, through: usize, applied: &mut Vec<(TranxId, Vec<Write>)>) -> Recovery {
-        let mut recovery = Recovery::new(plan.config(self.id), self.gc_record.clone());
+        let mut recovery = Recovery::new(self.config(plan), self.gc_record.clone());
         for (at, record) in self.log[..through].iter().cloned().enumerate().skip(self.removed) {
             if let Some((tranx, writes)) = recovery.record(SegmentId(at as u64), record) {
                 write(&mut self.items, tranx, &writes);
@@ -104,7 +131,7 @@ impl Server {
 
     /// The first `through` records of the log, read into a recovery.
     pub(super) fn read_first(&self, plan: &Plan, through: usize) -> Recovery {
-        let mut recovery = Recovery::new(plan.config(self.id), self.gc_record.clone());
+        let mut recovery = Recovery::new(self.config(plan), self.gc_record.clone());
         for (at, record) in self.log[..through].iter().cloned().enumerate().skip(self.removed) {
             drop(recovery.record(SegmentId(at as u64), record));
         }

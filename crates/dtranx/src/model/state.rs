@@ -10,7 +10,10 @@ use super::{
     plan::{Asks, Plan, Snap, Tx},
     server::Server,
 };
-use crate::core::{ClientId, CommitAnswer, Decision, Epoch, Key, Map, Message, ServerId, TranxId, node::Link};
+use crate::core::{
+    ClientId, CommitAnswer, Decision, Epoch, Key, Map, Message, Node, ServerId, TranxId, flaw::Flaw, joining::Joining,
+    node::Link,
+};
 
 /// State of the cluster, its network and its clients, with what is left of the budgets.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -61,6 +64,8 @@ pub(crate) struct Reader {
     /// Snapshot that the client was given; reads of it may still be refused.
     pub(crate) snapshot: Option<Epoch>,
     pub(crate) is_refused: bool,
+    /// A server that takes part had not come to the end of the snapshot's epoch.
+    pub(super) is_too_early: bool,
     pub(crate) seen: Vec<Option<TranxId>>,
     /// Transactions and snapshots that were answered before this snapshot was requested.
     pub(crate) after: BTreeSet<usize>,
@@ -96,6 +101,10 @@ pub(crate) enum Action {
         persists: bool,
     },
     Restart(usize),
+    /// A server is stopped, and its list of servers has the last one from now on.
+    Extend(usize),
+    /// The server that joins learns that all others have it in their lists.
+    Meet(usize),
     /// A server is lost for good, with its folder.
     Ruin(usize),
     /// An operator stops all servers and decides what one of them is in doubt about.
@@ -208,9 +217,23 @@ impl State {
             }
         }));
         actions.extend(operator::resolutions(&self.servers, plan).into_iter().map(Action::of_operator));
+        actions.extend(self.joining(plan));
         if self.is_silent() {
             actions.extend(self.ticks());
         }
+        actions
+    }
+
+    /// Steps by which a server joins: others are restarted with the longer list, and it is told
+    /// when all have that.
+    fn joining(&self, plan: &Plan) -> Vec<Action> {
+        let Some(joiner) = plan.joiner().map(index) else { return vec![] };
+        let others = || self.servers.iter().enumerate().filter(|(at, _)| *at != joiner);
+        let extends = others().filter(|(_, server)| server.node.is_some() && !server.knows_all);
+        let mut actions: Vec<_> = extends.map(|(at, _)| Action::Extend(at)).collect();
+        let is_met = others().all(|(_, server)| server.node.is_some() && server.knows_all);
+        let is_unmet = self.servers[joiner].node.as_ref().is_some_and(|node| node.tranx.joining == Joining::Unmet);
+        actions.extend((is_met && is_unmet).then_some(Action::Meet(joiner)));
         actions
     }
 
@@ -281,7 +304,11 @@ impl State {
     }
 
     fn is_serving(&self, id: ServerId) -> bool {
-        self.servers[index(id)].node.as_ref().is_some_and(|node| node.incarnation().is_some())
+        let server = &self.servers[index(id)];
+        let serves = |node: &Node| {
+            node.incarnation().is_some() && (server.is_in_use || node.config().has(Flaw::UnmetCoordinates))
+        };
+        server.node.as_ref().is_some_and(serves)
     }
 
     /// Server that a client asks for the next of its keys.
@@ -308,6 +335,12 @@ impl State {
         if moves { all() } else { self.is_up(plan.partition().server_of(key)) }
     }
 
+    /// Returns true if a server that takes part would say that there is no such snapshot: it has
+    /// not come to the end of that epoch.
+    pub(super) fn is_too_early(&self, epoch: Epoch) -> bool {
+        self.servers.iter().any(|server| server.is_in_use && server.is_behind(epoch))
+    }
+
     /// Servers that held the key at the end of an epoch, by the maps of then; `None` if one of them
     /// does not keep that epoch any more.
     pub(super) fn holders_at(&self, plan: &Plan, epoch: Epoch, key: &Key) -> Option<Vec<usize>> {
@@ -315,7 +348,7 @@ impl State {
             return Some(vec![index(plan.partition().server_of(key))]);
         }
         let mut holders = Vec::new();
-        for (at, server) in self.servers.iter().enumerate() {
+        for (at, server) in self.servers.iter().enumerate().filter(|(_, server)| server.takes_part()) {
             let map = match server.read_at(epoch, &Key::of_map())? {
                 Some(version) => self.maps[&(version, at)].clone(),
                 None => Map::from(&plan.partition()),

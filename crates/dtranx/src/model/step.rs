@@ -9,7 +9,7 @@ use super::{
     state::{Action, Client, Post, Reader, State, index},
 };
 use crate::core::{
-    Again, ClientId, Command, CommitAnswer, Input, Key, Map, MessageId, Refusal, SnapshotAnswer, TranxId, Write,
+    Again, ClientId, Command, CommitAnswer, Input, Key, Map, MessageId, Node, Refusal, SnapshotAnswer, TranxId, Write,
 };
 
 impl State {
@@ -51,6 +51,11 @@ impl State {
                 self.crashes -= 1;
                 self.servers[server].crash(kept, persists);
             }
+            Action::Extend(at) => {
+                self.servers[at].crash(0, false);
+                self.servers[at].knows_all = true;
+            }
+            Action::Meet(at) => self.on(at, [Input::Met]),
             Action::Ruin(at) => {
                 self.servers[at].crash(0, false);
                 self.servers[at].is_ruined = true;
@@ -64,7 +69,9 @@ impl State {
     /// Lets a server do something, and carries out what it wants done.
     fn act(&mut self, at: usize, act: impl FnOnce(&mut Server, &mut Vec<Command>, &mut Vec<(TranxId, Vec<Write>)>)) {
         let (mut out, mut applied) = (Vec::new(), Vec::new());
-        act(&mut self.servers[at], &mut out, &mut applied);
+        let server = &mut self.servers[at];
+        act(server, &mut out, &mut applied);
+        server.is_in_use |= server.node.as_ref().is_some_and(Node::has_joined);
         self.spread(at, out, applied);
     }
 
@@ -104,6 +111,8 @@ impl State {
         let from = self.servers[at].id;
         for command in out {
             match command {
+                // One whose list lacks the other takes nothing from it.
+                Command::Send { to, .. } if !self.servers[index(to)].knows_all && self.servers[at].is_joiner => {}
                 Command::Send { to, message } => {
                     let post = Post { from, to, message };
                     self.network.insert(post.digest(), post);
@@ -171,7 +180,9 @@ impl State {
             Some(None) => Some(None),
             None => None,
         };
+        let is_too_early = self.is_too_early(epoch);
         let reader = &mut self.readers[at];
+        reader.is_too_early |= is_too_early;
         match version {
             Some(version) => reader.seen.push(version),
             None => reader.is_refused = true,

@@ -6,6 +6,7 @@ mod acknowledgement;
 mod apart;
 mod contention;
 mod coordinator;
+mod joining;
 mod moves;
 mod participant;
 mod resolve;

@@ -62,6 +62,9 @@ flaws! {
     flaw_fence_not_locked_is_noticed: FenceNotLocked in write_skew_beside_a_move(),
     flaw_fence_not_restored_is_noticed: FenceNotRestored in
         Plan { crashes: 1, crash_only: Some(1), ..write_skew_beside_a_move() },
+    flaw_unmet_takes_parts_is_noticed: UnmetTakesParts in move_to_a_joiner_and_snapshot(),
+    flaw_unmet_coordinates_is_noticed: UnmetCoordinates in one_after_the_other_by_a_joiner_and_snapshot(),
+    flaw_unmet_in_first_epoch_is_noticed: UnmetInFirstEpoch in move_beside_a_joiner_and_snapshot(),
     flaw_unkept_locks_taken_is_noticed: UnkeptLocksTaken in increment_that_names_a_transfer(),
 }
 

@@ -266,6 +266,39 @@ pub(super) fn move_and_write_and_snapshot() -> Plan {
     Plan { before: 1, snaps: vec![snap(2, &["1a", "2b"])], holds: true, ..Plan::new(2, txs) }
 }
 
+/// A range moves to the third server, which the second one has not in its list at first, and is
+/// written there.
+pub(super) fn move_to_a_joiner_and_write() -> Plan {
+    let txs = vec![moving(1, 1, 3, &["1a"]), Tx { after: Some(0), ..tx(1, &[], &["1a"]) }];
+    Plan { old_lists: vec![2], ..Plan::new(3, txs) }
+}
+
+/// A range moves to the third server, which the second one has not in its list at first. A snapshot
+/// that the second one makes would show a write of that range, and not the one before it.
+pub(super) fn move_to_a_joiner_and_snapshot() -> Plan {
+    let txs = vec![
+        moving(1, 1, 3, &["1a"]),
+        Tx { from: Epoch(1), ..tx(2, &[], &["2b"]) },
+        Tx { after: Some(1), ..tx(1, &[], &["1a"]) },
+    ];
+    Plan { old_lists: vec![2], snaps: vec![snap(2, &["1a", "2b"])], holds: true, ..Plan::new(3, txs) }
+}
+
+/// Two writes on different servers; the second begins after the answer to the first, whose
+/// coordinator is the third server: the second one has not that in its list at first, and makes a
+/// snapshot.
+pub(super) fn one_after_the_other_by_a_joiner_and_snapshot() -> Plan {
+    let txs = vec![tx(3, &[], &["1a"]), Tx { after: Some(0), ..tx(2, &[], &["2b"]) }];
+    Plan { old_lists: vec![2], snaps: vec![snap(2, &["1a", "2b"])], ..Plan::new(3, txs) }
+}
+
+/// A range moves between two servers, of which one has not the third in its list at first, and
+/// makes a snapshot. Its reader asks all servers where the range was.
+pub(super) fn move_beside_a_joiner_and_snapshot() -> Plan {
+    let plan = Plan { old_lists: vec![2], holds: true, ..Plan::new(3, vec![moving(1, 1, 2, &["1a"])]) };
+    Plan { snaps: vec![snap(2, &["1a"])], ..plan }
+}
+
 /// Two servers give ranges to a third one at the same time.
 pub(super) fn two_moves_to_one_server() -> Plan {
     Plan::new(3, vec![moving(1, 1, 2, &["1a"]), moving(3, 3, 2, &["3c"])])

@@ -2,7 +2,7 @@
 
 use super::plans::*;
 use crate::model::{
-    explore::holds,
+    explore::{holds, reaches},
     plan::{Plan, Tx, key, tx},
 };
 
@@ -338,6 +338,26 @@ fn there_and_back_beside_an_audit_undisturbed() {
 #[test]
 fn move_and_write_and_snapshot_undisturbed() {
     holds(move_and_write_and_snapshot());
+}
+
+#[test]
+fn move_to_a_joiner_and_write_with_crash_of_the_joiner() {
+    holds(Plan { crashes: 1, crash_only: Some(3), ..move_to_a_joiner_and_write() });
+}
+
+#[test]
+fn joiner_takes_a_range_once_all_others_know_it() {
+    reaches(move_to_a_joiner_and_write(), |state| state.maps.keys().any(|(_, at)| *at == 2));
+}
+
+#[test]
+fn one_after_the_other_by_a_joiner_and_snapshot_undisturbed() {
+    holds(one_after_the_other_by_a_joiner_and_snapshot());
+}
+
+#[test]
+fn move_beside_a_joiner_and_snapshot_undisturbed() {
+    holds(move_beside_a_joiner_and_snapshot());
 }
 
 #[test]
