@@ -6,10 +6,10 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from .cluster import addresses_of, map_id
+from .cluster import addresses_of, configured, extended, map_id
 from .codec import Unreadable
 from .connection import Link
-from .errors import EndedError, LimitError, RefusedError, UnavailableError, UnknownError
+from .errors import EndedError, LimitError, NotWelcomeError, RefusedError, UnavailableError, UnknownError
 from .limits import check_key, check_size, in_requests, key_range
 from .map import KeyMap
 from .messages import (
@@ -78,8 +78,9 @@ class Client:
         transact_s: float = 120,
     ):
         self.request_s, self.attempts, self.transact_s = request_s, attempts, transact_s
+        self._secret = secret
         self.cluster = _discover(addresses, secret, request_s)
-        self._links = {server: self._link(server, secret) for server, _ in self.cluster.servers}
+        self._links = {server: self._link(server) for server, _ in self.cluster.servers}
         self._maker = random.randrange(len(self._links))
         # Where keys are, as far as the client has heard.
         self.map = KeyMap(self.cluster)
@@ -143,11 +144,32 @@ class Client:
         """All servers as they were at one moment between the call and its return."""
         retry = _Retry(self)
         while True:
-            self._maker = (self._maker + 1) % len(self._links)
-            reply = self.ask(list(self._links)[self._maker], Snapshot(), SnapshotReply)
+            reply = self.ask(self._next_maker(), Snapshot(), SnapshotReply)
             if isinstance(reply.snapshot, Made):
                 return SnapshotView(self, reply.snapshot.epoch)
             retry.refused(reply.snapshot.refusal)
+
+    def _next_maker(self) -> int:
+        """The server that makes the next snapshot. One that joins the cluster is none before it has
+        welcomed the client."""
+        makers = self._holders()
+        self._maker = (self._maker + 1) % len(makers)
+        return makers[self._maker]
+
+    def _holders(self) -> list[int]:
+        """The servers that may hold a range, or may have held one: all but those that have none by
+        the configuration and have not welcomed the client. The maps of others say what such a one
+        holds."""
+        holders = configured(self.cluster)
+        return [server for server, link in list(self._links.items()) if server in holders or self._has_met(link)]
+
+    @staticmethod
+    def _has_met(link: Link) -> bool:
+        """Whether the server welcomes the client, or has done so. It is called once if not."""
+        if link.welcome is None:
+            with contextlib.suppress(UnavailableError, NotWelcomeError):
+                link.connect(time.monotonic())
+        return link.welcome is not None
 
     def read(self, body: Callable[[SnapshotView], Result]) -> Result:
         """Calls `body` with a snapshot, and with another one when a server does not keep the first
@@ -190,14 +212,19 @@ class Client:
     def maps(self, epoch: int | None = None) -> KeyMap:
         """The maps of all servers as one: of now, or as of a snapshot."""
         known = KeyMap(self.cluster)
-        for server in self._links:
-            self._learn_map(known, server, epoch)
+        asked, servers = set(), set(self._holders())
+        while servers:
+            for server in servers:
+                self._learn_map(known, server, epoch)
+            asked |= servers
+            # One that was left out may hold what the others say that it does, or have given it on.
+            servers = {server for _, server in known.parts(Range(b"", None))} - asked
         return known
 
     def maps_of_others(self, silent: int) -> KeyMap:
         """The maps, as one, of the servers that answer, but for one that does not."""
         known = KeyMap(self.cluster)
-        for server in self._links.keys() - {silent}:
+        for server in set(self._holders()) - {silent}:
             with contextlib.suppress(UnavailableError):
                 self._learn_map(known, server, None)
         return known
@@ -227,11 +254,19 @@ class Client:
                 retry.refused(error.refusal)
                 tranx.waited_s, tranx.kept = retry.waited_s, None
 
-    def _link(self, server: int, secret: bytes | None) -> Link:
-        link = Link(addresses_of(self.cluster, server), secret)
+    def _link(self, server: int) -> Link:
+        link = Link(addresses_of(self.cluster, server), self._secret)
         link.cluster, link.map, link.server = self.cluster.name, map_id(self.cluster), server
         link.on_other_store = self._forget
+        link.on_described = self._learn_servers
         return link
+
+    def _learn_servers(self, described: Cluster) -> None:
+        """Takes over servers that have joined the cluster."""
+        self.cluster = extended(self.cluster, described)
+        for server, _ in self.cluster.servers:
+            if server not in self._links:
+                self._links[server] = self._link(server)
 
     def _forget(self) -> None:
         """A server has another store: the cluster was made anew, and its ranges have not moved."""

@@ -1,10 +1,11 @@
-"""A cluster's description: the digest that identifies it, hashes of keys, addresses."""
+"""A cluster's description: what identifies it, servers that join, hashes of keys, addresses."""
 
 import hashlib
 import ipaddress
 import struct
+from dataclasses import replace
 
-from .messages import V4, V6, Cluster, Hash
+from .messages import V4, V6, Cluster, Hash, MapId
 
 
 def hash_of(key: bytes) -> int:
@@ -15,21 +16,34 @@ def hash_of(key: bytes) -> int:
     return value ^ value >> 32
 
 
-def map_id(cluster: Cluster) -> bytes:
-    """Digest of the cluster's servers and map."""
-    ids = sorted(server for server, _ in cluster.servers)
-    numbers = [len(ids), *ids]
+def map_id(cluster: Cluster) -> MapId:
+    """The cluster's servers, and a digest of its map."""
+    members = {server: len(addresses) for server, addresses in cluster.groups}
     if isinstance(cluster.partition, Hash):
-        numbers += [0, *cluster.partition.servers]
+        numbers = [0, *cluster.partition.servers]
     else:
-        numbers.append(1)
+        numbers = [1]
         for key, server in cluster.partition.firsts:
             numbers += [server, len(key), *key]
-    if cluster.groups:
-        numbers.append(len(cluster.groups))
-        for server, members in sorted(cluster.groups, key=lambda group: group[0]):
-            numbers += [server, len(members)]
-    return hashlib.sha256(b"".join(struct.pack("<Q", number) for number in numbers)).digest()[:16]
+    digest = hashlib.sha256(b"".join(struct.pack("<Q", number) for number in numbers)).digest()[:16]
+    return MapId([(server, members.get(server, 0)) for server, _ in cluster.servers], digest)
+
+
+def configured(cluster: Cluster) -> set[int]:
+    """The servers that hold keys as the cluster is configured."""
+    if isinstance(cluster.partition, Hash):
+        return set(cluster.partition.servers)
+    return {server for _, server in cluster.partition.firsts}
+
+
+def extended(known: Cluster, described: Cluster) -> Cluster:
+    """What is known, and the servers that another description of the same cluster has besides: they
+    have joined. Addresses that are known stay."""
+    if (known.name, known.partition) != (described.name, described.partition):
+        return known
+    ids = {server for server, _ in known.servers}
+    joined = [(server, address) for server, address in described.servers if server not in ids]
+    return replace(known, servers=[*known.servers, *joined])
 
 
 def addresses_of(cluster: Cluster, server: int) -> list[tuple[str, int]]:

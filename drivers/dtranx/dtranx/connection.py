@@ -88,6 +88,8 @@ class Link:
         self.welcome: ClientWelcome | None = None
         # Called when the server has another store than before.
         self.on_other_store: Callable[[], None] = lambda: None
+        # Called with the cluster, as the server describes it, when that has welcomed the client.
+        self.on_described: Callable[[Cluster], None] = lambda _: None
 
     def close(self) -> None:
         """Ends the connection. The next request makes another one."""
@@ -235,6 +237,8 @@ class Link:
             raise NotWelcomeError("the server has not shown that it knows the secret")
         if isinstance(welcome, NotWelcome):
             raise Lost(welcome.why) if welcome.is_temporary else NotWelcomeError(welcome.why)
+        if isinstance(welcome, ClientWelcome | NotLeading):
+            self.on_described(welcome.cluster)
         if isinstance(welcome, NotLeading):
             raise _NotLeading(welcome)
         if not isinstance(welcome, ClientWelcome):

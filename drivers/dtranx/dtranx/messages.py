@@ -6,7 +6,7 @@ from typing import Annotated
 
 from .codec import U8, U16, U32, U64, choice, counted, fixed
 
-VERSION = 13
+VERSION = 14
 MAX_KEY_BYTES = 4096
 MAX_VALUE_BYTES = 1 << 20
 # Reads, writes, scans and scanned keys of a transaction; keys of one request.
@@ -113,10 +113,11 @@ class Moving:
 
 @dataclass(frozen=True)
 class OfServer:
-    """A server calls."""
+    """A server calls. One that is new may not be known to all others."""
 
     server: Server
     store: Id16
+    is_new: bool
 
 
 @dataclass(frozen=True)
@@ -137,11 +138,19 @@ class OfMember:
 
 
 @dataclass(frozen=True)
+class MapId:
+    """The servers of a cluster, each with how many members it has, and a digest of its map."""
+
+    servers: list[tuple[Server, Member]]
+    keys: Id16
+
+
+@dataclass(frozen=True)
 class Hello:
     """The first message of the calling side."""
 
     cluster: str
-    map: Id16 | None
+    map: MapId | None
     to: Server | None
     caller: Annotated[object, choice(OfServer, OfClient, OfMember)]
     nonce: Nonce
@@ -506,6 +515,13 @@ class IsMoving:
     key: Key
 
 
+@dataclass(frozen=True)
+class Joining:
+    """A new server takes no part before all others know it."""
+
+    server: Server
+
+
 Refusal = Annotated[
     object,
     choice(
@@ -523,6 +539,7 @@ Refusal = Annotated[
         Restarted,
         Here,
         IsMoving,
+        Joining,
     ),
 ]
 BEGIN_AGAIN = (ReadLocked, Stale, NotHere, SnapshotTooOld)

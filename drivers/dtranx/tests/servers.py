@@ -25,32 +25,54 @@ class Servers:
     server's range; without it the keys are spread over three servers by their hash."""
 
     def __init__(self, secret: bytes | None = None, firsts: list[str] | None = None):
-        self._count = 3 if firsts is None else len(firsts)
+        self._secret, self._firsts = secret, firsts
         self._folder = tempfile.TemporaryDirectory(prefix="dtranx-")
-        self._held = [_held_port() for _ in range(self._count)]
-        self.addresses = [("127.0.0.1", held.getsockname()[1]) for held in self._held]
-        self._processes: list[subprocess.Popen | None] = [None] * self._count
+        self._held: list[socket.socket] = []
+        self._processes: list[subprocess.Popen | None] = []
         self.config = Path(self._folder.name, "bank.toml")
+        for _ in range(3 if firsts is None else len(firsts)):
+            self._hold_port()
+        self._write_config()
+        for at in range(len(self._held)):
+            self.start(at)
+
+    @property
+    def addresses(self) -> list[tuple[str, int]]:
+        """The address of each server."""
+        return [("127.0.0.1", held.getsockname()[1]) for held in self._held]
+
+    def _hold_port(self) -> None:
+        self._held.append(_held_port())
+        self._processes.append(None)
+
+    def _write_config(self) -> None:
         servers = ", ".join(f'{{ id = {at + 1}, address = "127.0.0.1:{port}" }}' for at, (_, port) in enumerate(self.addresses))
         lines = ['cluster = "bank"', 'folder = "unused"', f"servers = [{servers}]"]
-        if secret is not None:
+        if self._secret is not None:
             self.secret_file = Path(self._folder.name, "secret")
             self.secret_file.touch(0o600)
-            self.secret_file.write_bytes(secret)
+            self.secret_file.write_bytes(self._secret)
             lines.append(f'secret_file = "{self.secret_file}"')
         lines += ["[limits]", "segment_mib = 16", "[threads]", "pinned = false"]
-        if firsts is not None:
-            ranges = ", ".join(f'{{ first_key = "{first}", server = {at + 1} }}' for at, first in enumerate(firsts))
+        if self._firsts is not None:
+            firsts = enumerate(self._firsts)
+            ranges = ", ".join(f'{{ first_key = "{first}", server = {at + 1} }}' for at, first in firsts)
             lines += ["[partition]", 'by = "ranges"', f"ranges = [{ranges}]"]
         self.config.write_text("\n".join([*lines, ""]))
-        for at in range(self._count):
-            self.start(at)
+
+    def add(self) -> int:
+        """Starts one more server, which is the last of the list. The others have that list once
+        they are started again. Returns its place."""
+        self._hold_port()
+        self._write_config()
+        self.start(len(self._held) - 1)
+        return len(self._held) - 1
 
     def __enter__(self) -> "Servers":
         return self
 
     def __exit__(self, *_) -> None:
-        for at in range(self._count):
+        for at in range(len(self._held)):
             self.kill(at)
         for held in self._held:
             held.close()

@@ -18,6 +18,7 @@ from dtranx.messages import (
     Get,
     Hello,
     KeyTwice,
+    MapId,
     OfClient,
     OfServer,
     Request,
@@ -53,7 +54,7 @@ class BadInput(unittest.TestCase):
 
     def test_another_cluster_map_or_server_is_refused_by_name(self):
         self.assertEqual(self._refused(cluster="bang"), 'this is the cluster "bank", not "bang"')
-        self.assertIn("another map of keys", self._refused(map=bytes(16)))
+        self.assertIn("another map of keys", self._refused(map=MapId([(1, 0), (2, 0), (3, 0)], bytes(16))))
         self.assertEqual(self._refused(server=2), "this is server 1, not 2")
         link = Link(self.servers.addresses[:1])
         link.cluster, link.map, link.server = "bank", map_id(self.client.cluster), 1
@@ -71,7 +72,7 @@ class BadInput(unittest.TestCase):
 
     def test_whoever_is_no_server_of_the_cluster_is_refused(self):
         cluster = self.client.cluster
-        hello = Hello(cluster.name, map_id(cluster), 1, OfServer(9, bytes(16)), NONCE)
+        hello = Hello(cluster.name, map_id(cluster), 1, OfServer(9, bytes(16), False), NONCE)
         self.assertIn(b"server 9 is not one of the cluster's others", self._said(preface() + frame(encode(hello))))
 
     def test_a_key_over_the_limit_ends_the_connection(self):

@@ -101,7 +101,7 @@ PROOF = "the client's answer to that challenge"
 OTHERS = {
     "preface": preface(),
     "the map of a server after that move": encode(MAP, StoredMap),
-    "map id of that welcome's cluster": map_id(CLUSTER),
+    "map id of that welcome's cluster": encode(map_id(CLUSTER)),
     "hash of the key `alice`, little-endian": hash_of(b"alice").to_bytes(8, "little"),
 }
 # A client neither sends nor gets these.

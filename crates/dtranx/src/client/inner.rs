@@ -1,6 +1,6 @@
 //! State that all clones of a client share: its links, its options, its cache.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockWriteGuard};
@@ -11,6 +11,7 @@ use futures_channel::oneshot;
 
 use super::cache::Cache;
 use super::call::Call;
+use super::roster::Roster;
 use super::socket::SocketLink;
 use super::stores::Stores;
 use super::{ClientOptions, Error, Generation, Link, Result};
@@ -20,14 +21,17 @@ use crate::core::{Map, Refusal, ServerId};
 use crate::wire::Ask;
 
 pub(super) struct Inner {
-    pub(super) cluster: Cluster,
     pub(super) options: ClientOptions,
     pub(super) cache: Cache,
-    links: BTreeMap<ServerId, Arc<dyn Link>>,
+    roster: Roster,
+    links: RwLock<Arc<Links>>,
     snapshots: AtomicUsize,
     stores: Stores,
     known: RwLock<Known>,
 }
+
+/// Links to the servers that are known.
+type Links = BTreeMap<ServerId, Arc<dyn Link>>;
 
 /// Map of the keys, by what the stores of one generation have said to the client so far.
 struct Known {
@@ -42,11 +46,21 @@ impl Inner {
         options: ClientOptions,
         stores: Stores,
     ) -> Self {
+        Self::with(Roster::new(cluster), links, options, stores)
+    }
+
+    fn with(roster: Roster, links: Links, options: ClientOptions, stores: Stores) -> Self {
         let cache = Cache::new(options.cache_items);
         let snapshots = AtomicUsize::new(rand::random_range(0..links.len().max(1)));
-        let map = Arc::new(Map::from(&cluster.partition));
+        let map = Arc::new(Map::from(&roster.cluster().partition));
         let known = RwLock::new(Known { generation: stores.generation(), map });
-        Self { cluster, options, cache, links, snapshots, stores, known }
+        let links = RwLock::new(Arc::new(links));
+        Self { options, cache, roster, links, snapshots, stores, known }
+    }
+
+    /// The cluster, with the servers that the client has heard of.
+    pub(super) fn cluster(&self) -> Arc<Cluster> {
+        self.roster.cluster()
     }
 
     /// The stores that the servers have now, as far as the client has noticed.
@@ -69,7 +83,7 @@ impl Inner {
     fn known_in(&self, generation: Generation) -> RwLockWriteGuard<'_, Known> {
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
         if known.generation < generation {
-            *known = Known { generation, map: Arc::new(Map::from(&self.cluster.partition)) };
+            *known = Known { generation, map: Arc::new(Map::from(&self.cluster().partition)) };
         }
         known
     }
@@ -85,7 +99,7 @@ impl Inner {
         learn(&mut learned);
         if learned.len() > MAX_PIECES {
             // What is forgotten can be heard again.
-            learned = Map::from(&self.cluster.partition);
+            learned = Map::from(&self.cluster().partition);
         }
         let is_news = learned != *known.map;
         if is_news {
@@ -103,25 +117,59 @@ impl Inner {
 
     /// A link to each server; they connect by themselves.
     pub(super) fn of_cluster(cluster: Cluster, options: ClientOptions) -> Result<Self> {
-        let mut links: BTreeMap<ServerId, Arc<dyn Link>> = BTreeMap::new();
-        let stores = Stores::default();
-        for server in &cluster.servers {
+        let mut links = Links::new();
+        let (roster, stores) = (Roster::new(cluster), Stores::default());
+        for server in &roster.cluster().servers {
             let (secret, stores) = (options.secret.clone(), stores.clone());
-            let link = SocketLink::new(&cluster, *server, secret, stores).map_err(unreachable)?;
+            let link = SocketLink::new(&roster, server.id, secret, stores).map_err(unreachable)?;
             links.insert(server.id, Arc::new(link));
         }
-        Ok(Self::new(cluster, links, options, stores))
+        Ok(Self::with(roster, links, options, stores))
     }
 
-    pub(super) fn link(&self, server: ServerId) -> Result<&Arc<dyn Link>> {
+    /// The links to all servers that are known. Those to servers that have joined are made when
+    /// they are first wanted; one for which the system has no thread is made with a later request.
+    fn links(&self) -> Arc<Links> {
+        let links = self.links.read().unwrap_or_else(PoisonError::into_inner).clone();
+        if links.len() >= self.roster.len() {
+            return links;
+        }
+        let mut links = self.links.write().unwrap_or_else(PoisonError::into_inner);
+        let mut all = Links::clone(&links);
+        for server in &self.roster.cluster().servers {
+            let (secret, stores) = (self.options.secret.clone(), self.stores.clone());
+            if !all.contains_key(&server.id)
+                && let Ok(link) = SocketLink::new(&self.roster, server.id, secret, stores)
+            {
+                all.insert(server.id, Arc::new(link));
+            }
+        }
+        *links = Arc::new(all);
+        links.clone()
+    }
+
+    pub(super) fn link(&self, server: ServerId) -> Result<Arc<dyn Link>> {
         let missing = || Error::Unavailable { server, why: "it is not of this cluster".to_owned() };
-        self.links.get(&server).ok_or_else(missing)
+        self.links().get(&server).cloned().ok_or_else(missing)
     }
 
-    /// Server that makes the next snapshot; the servers take turns.
+    /// Server that makes the next snapshot: those that have welcomed the client take turns. One
+    /// that joins the cluster does not do so before it takes part.
     pub(super) fn snapshot_maker(&self) -> ServerId {
-        let turn = self.snapshots.fetch_add(1, Ordering::Relaxed) % self.links.len().max(1);
-        self.links.keys().nth(turn).copied().unwrap_or(ServerId(0))
+        let links = self.links();
+        let met: Vec<ServerId> = links.iter().filter(|(_, link)| link.has_met()).map(|(server, _)| *server).collect();
+        let makers = if met.is_empty() { links.keys().copied().collect() } else { met };
+        let turn = self.snapshots.fetch_add(1, Ordering::Relaxed) % makers.len().max(1);
+        makers.get(turn).copied().unwrap_or(ServerId(0))
+    }
+
+    /// Servers that may hold a range, or may have held one: all but those that have none by the
+    /// configuration and have not welcomed the client. What such a one holds by now was given to it
+    /// by another one, whose map says so.
+    pub(super) fn holders(&self) -> BTreeSet<ServerId> {
+        let (links, configured) = (self.links(), self.cluster().partition.servers());
+        let may_hold = |(server, link): &(&ServerId, &Arc<dyn Link>)| link.has_met() || configured.contains(server);
+        links.iter().filter(may_hold).map(|(server, _)| *server).collect()
     }
 
     /// Deadline of a request that is sent now.
@@ -131,13 +179,13 @@ impl Inner {
 
     /// Sends a request. It is under way from now on, whether it is waited for or not.
     pub(super) fn start(&self, server: ServerId, ask: Ask) -> Result<Call> {
-        Ok(Call::start(&**self.link(server)?, server, ask, None, self.until()))
+        Ok(Call::start(&*self.link(server)?, server, ask, None, self.until()))
     }
 
     /// Sends a request to commit, which is refused if it would come to stores of a later generation
     /// than those that were read.
     pub(super) fn commit(&self, server: ServerId, ask: Ask, read_in: Option<Generation>) -> Result<Call> {
-        Ok(Call::start(&**self.link(server)?, server, ask, read_in, self.until()))
+        Ok(Call::start(&*self.link(server)?, server, ask, read_in, self.until()))
     }
 }
 

@@ -32,11 +32,17 @@ pub(crate) enum Answer {
 /// receiver is left.
 pub(crate) type Done = Box<dyn FnOnce(Answer) + Send>;
 
-/// A way to one server. Neither call blocks.
+/// A way to one server. No call blocks.
 pub(crate) trait Link: Send + Sync {
     /// Sends a request, again and again if need be, until it is answered or the time is up. A
     /// commit of what was read in a generation is not sent to a store of a later one, but refused.
     fn ask(&self, ask: Ask, read_in: Option<Generation>, until: Instant, done: Done);
+
+    /// Returns true if the server has welcomed the client once. One that joins the cluster welcomes
+    /// nobody before it takes part.
+    fn has_met(&self) -> bool {
+        true
+    }
 
     /// Sends a request under the name and number that it had before. Where the server would not
     /// know it by them any more, asks what became of it.

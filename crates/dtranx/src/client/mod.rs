@@ -21,7 +21,8 @@
 //! `state`, `scan` and `retry` say what a transaction is, and wait for nothing; `asynchronous`
 //! sends requests to servers through a link (`link`, `socket`) and waits for answers (`call`,
 //! `reply`); `blocking` waits for `asynchronous`. `unknown` is a commit without an answer,
-//! `ask_again` sends it again. `stores` counts when servers turn out to have other stores.
+//! `ask_again` sends it again. `stores` counts when servers turn out to have other stores; `roster`
+//! has the servers, also those that join.
 
 mod ask_again;
 mod asynchronous;
@@ -35,6 +36,7 @@ mod options;
 mod outcome;
 mod reply;
 mod retry;
+mod roster;
 mod scan;
 mod socket;
 mod state;

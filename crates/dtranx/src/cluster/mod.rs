@@ -1,6 +1,8 @@
-//! The static description of a cluster: its servers, their addresses, and which of them holds a
-//! key. Ports for its servers.
+//! The description of a cluster: its servers, their addresses, and which of them holds a key. It is
+//! the same as long as the cluster runs, but for servers that join behind the others (decision
+//! 0087). Ports for its servers.
 
+mod map_id;
 mod peer;
 mod port;
 
@@ -8,9 +10,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 use thiserror::Error;
 
+pub use self::map_id::MapId;
 pub(crate) use self::peer::PeerId;
 pub use self::port::HeldPort;
 use crate::core::{Key, Partition, ServerId};
@@ -24,7 +26,8 @@ pub const MAX_NAME_BYTES: usize = 64;
 /// Numbers of members that a group may have.
 pub const GROUP_SIZES: [usize; 3] = [3, 5, 7];
 
-/// A cluster. Every server and client has the same.
+/// A cluster. Every server and client has the same; those that have not heard of servers that have
+/// joined lack these, at the end.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cluster {
     /// Name of the cluster; servers and clients of different clusters refuse each other.
@@ -37,11 +40,6 @@ pub struct Cluster {
     /// numbers, which begin with 1. `servers` has the address of the first member.
     pub groups: BTreeMap<ServerId, Vec<SocketAddr>>,
 }
-
-/// Digest of a cluster's servers and of its map of keys: the first half of the SHA-256 of both. It
-/// stays when addresses change.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct MapId(pub [u8; 16]);
 
 /// A server of a cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -126,38 +124,23 @@ impl Cluster {
         Ok(())
     }
 
-    /// Digest of the cluster's servers and of its map of keys.
+    /// The cluster's servers, in the order of the configuration, and a digest of its map of keys.
     pub fn map_id(&self) -> MapId {
-        let mut hasher = Sha256::new();
-        let mut number = |number: u64| hasher.update(number.to_le_bytes());
-        let mut ids: Vec<u16> = self.servers.iter().map(|server| server.id.0).collect();
-        ids.sort_unstable();
-        number(ids.len() as u64);
-        ids.iter().for_each(|id| number(u64::from(*id)));
-        match &self.partition {
-            Partition::Hash(over) => {
-                number(0);
-                over.iter().for_each(|server| number(u64::from(server.0)));
-            }
-            Partition::Ranges(ranges) => {
-                number(1);
-                for (key, server) in ranges {
-                    number(u64::from(server.0));
-                    number(key.as_bytes().len() as u64);
-                    key.as_bytes().iter().for_each(|byte| number(u64::from(*byte)));
-                }
-            }
+        let members = |server| self.groups.get(&server).map_or(0, |members| members.len() as u8);
+        let servers = self.servers.iter().map(|server| (server.id, members(server.id))).collect();
+        MapId { servers, keys: map_id::digest(&self.partition) }
+    }
+
+    /// Takes over the servers that another description of this cluster has and this one lacks: they
+    /// have joined. Returns whether there are any.
+    pub(crate) fn extend(&mut self, described: &Self) -> bool {
+        if (&self.name, &self.partition) != (&described.name, &described.partition) {
+            return false;
         }
-        if !self.groups.is_empty() {
-            number(self.groups.len() as u64);
-            for (server, members) in &self.groups {
-                number(u64::from(server.0));
-                number(members.len() as u64);
-            }
-        }
-        let mut id = [0; 16];
-        id.copy_from_slice(&hasher.finalize()[..16]);
-        MapId(id)
+        let is_known = |server: &&Server| self.address(server.id).is_some();
+        let joined: Vec<Server> = described.servers.iter().filter(|server| !is_known(server)).copied().collect();
+        self.servers.extend(&joined);
+        !joined.is_empty()
     }
 
     /// Returns true if the server is a group.

@@ -169,7 +169,9 @@ pub(super) fn start(
     let (medium, mut identity) = data::open(config, Identity::open)?;
     let storage = data::storage(config, &identity)?;
     let stats = stats(config, &*medium);
-    let recovered = recover(node_config(config), medium, &data::log_options(config, &identity), &*storage)?;
+    let joins = identity.is_new() && !identity.waits_for().is_empty();
+    let node = NodeConfig { joins, ..node_config(config) };
+    let recovered = recover(node, medium, &data::log_options(config, &identity), &*storage)?;
     identity.settle()?;
     let recovered_records = recovered.records;
     let epoch = recovered.node.tranx.epochs.now();

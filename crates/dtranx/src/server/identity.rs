@@ -5,10 +5,15 @@
 //! 1. A folder without any of these is new. The file is written first, as *new*; then log and items
 //!    are made.
 //! 2. A new store takes no requests until every other server of the cluster has welcomed it: one of
-//!    them may know that there was another store in its place, whose data are lost. Then the file
-//!    says *in use*.
+//!    them may know that there was another store in its place, whose data are lost, or may not have
+//!    it in its list. When all have, each notes it. Then it joins (`core::joining`), and the file
+//!    says *in use*. A member of a group is noted at once.
 //! 3. From then on log and items must be there, and everything must be as the file says. What
 //!    differs is refused by name.
+//!
+//! Servers may join the cluster behind the others of the list (decision 0087). Each of the others
+//! writes the longer list into its file when it notes the new server's store, and a member when it
+//! is first started with it. It refuses the shorter one from then on.
 //!
 //! Each server remembers the stores of the others, too, from their first meeting on. A store that
 //! an operator has given up as lost (`resolve`) is refused: transactions were decided without it.
@@ -62,6 +67,10 @@ pub(crate) struct Identity {
     replaced: BTreeMap<PeerId, Vec<StoreId>>,
     /// Servers that have confirmed this store as the one that they know, or that know none.
     welcomed_by: BTreeSet<PeerId>,
+    /// Those of them that have noted it.
+    noted_by: BTreeSet<PeerId>,
+    /// Servers of the configuration, in its order.
+    listed: Vec<ServerId>,
     /// Folders in which the items and the log of this store are.
     folders: DataFolders,
     /// File in which the identity is kept; `None`: it is not kept.
@@ -71,8 +80,10 @@ pub(crate) struct Identity {
 /// Result of meeting the store that another server or member names.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Met {
-    /// It is the one that it had, or the first one.
+    /// It is the one that it had.
     Known,
+    /// It had none.
+    First,
     /// It has taken the place of the one that it had, which is refused from now on.
     Replaced,
     /// It cannot be that one, for this reason.
@@ -101,6 +112,9 @@ impl Identity {
     /// is missing although there are log or items.
     pub(crate) fn open(config: &ServerConfig) -> Result<Self, ServerError> {
         let mut identity = Self::found_or_made(config)?;
+        if config.member.is_some() {
+            identity.note_servers(config)?;
+        }
         for lost in &config.replace {
             identity.take_the_place_of(*lost)?;
         }
@@ -180,6 +194,8 @@ impl Identity {
             known: BTreeMap::new(),
             given_up: BTreeMap::new(),
             welcomed_by: BTreeSet::new(),
+            noted_by: BTreeSet::new(),
+            listed: listed(config),
             folders: DataFolders::FIRST,
             file,
         }
@@ -214,9 +230,35 @@ impl Identity {
         let (store, state) = (id(&stored.store)?, stored.state);
         let replaces = stored.replaces.iter().map(|store| id(store)).collect::<Result<Vec<_>, ServerError>>()?;
         let promised = stored.promised.map(Promised::from);
-        let (me, others, file) = (me(config), others(config), Some((path, described)));
-        let welcomed_by = BTreeSet::new();
-        Ok(Self { store, state, replaces, promised, me, others, known, given_up, replaced, welcomed_by, folders, file })
+        let (me, others, file) = (me(config), others(config), Some((path, stored.of)));
+        let (welcomed_by, noted_by, listed) = (BTreeSet::new(), BTreeSet::new(), listed(config));
+        Ok(Self {
+            store,
+            state,
+            replaces,
+            promised,
+            me,
+            others,
+            known,
+            given_up,
+            replaced,
+            welcomed_by,
+            noted_by,
+            listed,
+            folders,
+            file,
+        })
+    }
+
+    /// Notes in a member's file all servers of the configuration: from now on one that lacks them
+    /// is refused (0087, J2).
+    fn note_servers(&mut self, config: &ServerConfig) -> Result<(), ServerError> {
+        let described = Described::of(config);
+        match &mut self.file {
+            Some((_, of)) if *of != described => *of = described,
+            _ => return Ok(()),
+        }
+        self.write()
     }
 
     /// Takes the place of a store that is lost: without a vote at first if this one is new. One
@@ -284,6 +326,11 @@ impl Identity {
         self.write()
     }
 
+    /// Returns true if this store is new: some others may not know it, or it has not joined.
+    pub(crate) fn is_new(&self) -> bool {
+        self.state == State::New
+    }
+
     /// Returns true if this store is one that counts.
     pub(crate) fn is_in_use(&self) -> bool {
         self.state == State::InUse
@@ -294,11 +341,20 @@ impl Identity {
         self.is_in_use() || self.promised.is_some()
     }
 
-    /// The servers and members that have not welcomed a new store, if it waits for any.
+    /// The servers and members that a new store waits for, if there are any: those that have not
+    /// welcomed it, or, once all have, that have not noted it.
     pub(crate) fn waits_for(&self) -> Vec<PeerId> {
-        let is_new = self.state == State::New;
-        let is_unmet = |peer: &&PeerId| is_new && !self.welcomed_by.contains(peer);
+        let heard = if self.is_tentative() { &self.welcomed_by } else { &self.noted_by };
+        let is_unmet = |peer: &&PeerId| self.state == State::New && !heard.contains(peer);
         self.others.iter().filter(is_unmet).copied().collect()
+    }
+
+    /// Returns true if no other server is to note this store yet, because some of them do not have
+    /// its server in their lists, or have not been met: until then another store may come in its
+    /// place, and the lists may be changed (0087, J2).
+    pub(crate) fn is_tentative(&self) -> bool {
+        let is_unmet = |peer: &PeerId| !self.welcomed_by.contains(peer);
+        self.state == State::New && self.me.member.is_none() && self.others.iter().any(is_unmet)
     }
 
     /// The stores of the group that this one is a member of, by the members' numbers; `None` as
@@ -315,7 +371,8 @@ impl Identity {
         Some(others.chain([own]).collect())
     }
 
-    /// Log and items are made. A store that waits for no other server is in use from now on.
+    /// Log and items are made, and the server has joined. A store that waits for no other server is
+    /// in use from now on.
     pub(crate) fn settle(&mut self) -> Result<(), ServerError> {
         if self.state == State::New && self.waits_for().is_empty() {
             self.state = State::InUse;
@@ -324,62 +381,75 @@ impl Identity {
         Ok(())
     }
 
-    /// Notes that another server, which knows the stores that it has met, has welcomed this one.
+    /// Notes that another server, which knows the stores that it has noted, has welcomed this one,
+    /// and perhaps noted it. A member of a group that all have welcomed is in use; another server
+    /// has to join first.
     ///
     /// # Errors
     /// The file cannot be written.
-    pub(crate) fn welcomed(&mut self, by: PeerId) -> Result<(), ServerError> {
+    pub(crate) fn welcomed(&mut self, by: PeerId, is_noted: bool) -> Result<(), ServerError> {
         self.welcomed_by.insert(by);
-        self.settle()
+        if is_noted {
+            self.noted_by.insert(by);
+        }
+        if self.me.member.is_some() { self.settle() } else { Ok(()) }
     }
 
-    /// Notes the store that another server, or member, names. A member may say that it takes the
+    /// Judges the store that another server, or member, names. A member may say that it takes the
     /// place of a lost one (0081, R1).
-    ///
-    /// # Errors
-    /// The file cannot be written.
-    pub(crate) fn meet(&mut self, peer: PeerId, store: StoreId, replaces: &[StoreId]) -> Result<Met, ServerError> {
+    pub(crate) fn judge(&self, peer: PeerId, store: StoreId, replaces: &[StoreId]) -> Met {
         if self.given_up.get(&peer.server) == Some(&store) {
-            return Ok(Met::Refused(format!(
+            return Met::Refused(format!(
                 "the store {store} of server {peer} was given up as lost, and transactions were decided without it"
-            )));
+            ));
         }
         if self.replaced.get(&peer).is_some_and(|replaced| replaced.contains(&store)) {
-            return Ok(Met::Refused(format!(
+            return Met::Refused(format!(
                 "the store {store} of server {peer} was replaced as lost: its member needs an empty folder"
-            )));
+            ));
         }
         let known = || self.known.iter().map(|(other, store)| (*other, *store)).chain([(self.me, self.store)]);
         if let Some((other, _)) = known().find(|(other, known)| *other != peer && *known == store) {
-            return Ok(Met::Refused(format!("server {peer} has the store {store}, which is that of server {other}")));
+            return Met::Refused(format!("server {peer} has the store {store}, which is that of server {other}"));
         }
         match self.known.get(&peer).copied() {
-            Some(known) if known == store => Ok(Met::Known),
-            Some(known) if replaces.contains(&known) && peer.member.is_some() => {
-                let replaced = self.replaced.entry(peer).or_default();
-                replaced.push(known);
-                let excess = replaced.len().saturating_sub(MAX_REPLACED);
-                replaced.drain(..excess);
-                self.known.insert(peer, store);
-                self.write()?;
-                Ok(Met::Replaced)
-            }
+            Some(known) if known == store => Met::Known,
+            Some(known) if replaces.contains(&known) && peer.member.is_some() => Met::Replaced,
             Some(known) => {
                 let hint = match peer.member {
                     Some(_) => format!("; if they are lost, start it with `--replace {known}` on an empty folder"),
                     None => String::new(),
                 };
-                Ok(Met::Refused(format!(
+                Met::Refused(format!(
                     "server {peer} has the store {store}, and had the store {known}: its data were lost or \
                      replaced{hint}"
-                )))
+                ))
             }
-            None => {
-                self.known.insert(peer, store);
-                self.write()?;
-                Ok(Met::Known)
-            }
+            None => Met::First,
         }
+    }
+
+    /// Notes the store that another server, or member, names, with the servers of the list up to
+    /// that one: from now on another store in its place is refused, and a list that lacks it.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub(crate) fn meet(&mut self, peer: PeerId, store: StoreId, replaces: &[StoreId]) -> Result<Met, ServerError> {
+        let met = self.judge(peer, store, replaces);
+        if let (Met::Replaced, Some(known)) = (&met, self.known.get(&peer)) {
+            let replaced = self.replaced.entry(peer).or_default();
+            replaced.push(*known);
+            let excess = replaced.len().saturating_sub(MAX_REPLACED);
+            replaced.drain(..excess);
+        }
+        if let Met::Replaced | Met::First = met {
+            self.known.insert(peer, store);
+            if let Some((_, of)) = &mut self.file {
+                of.note_server(&self.listed, peer.server);
+            }
+            self.write()?;
+        }
+        Ok(met)
     }
 
     /// Store of another server, if they have met.
@@ -432,6 +502,10 @@ impl Identity {
 
 fn me(config: &ServerConfig) -> PeerId {
     PeerId { server: config.server, member: config.member }
+}
+
+fn listed(config: &ServerConfig) -> Vec<ServerId> {
+    config.cluster.servers.iter().map(|server| server.id).collect()
 }
 
 fn others(config: &ServerConfig) -> Vec<PeerId> {

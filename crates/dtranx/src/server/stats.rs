@@ -1,6 +1,6 @@
 //! Numbers that the stages publish, for status and metrics.
 
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
@@ -31,6 +31,8 @@ pub(super) struct ServerStats {
     pub(super) locking: AtomicU64,
     pub(super) lock_waiting: AtomicU64,
     anomalies: AtomicU64,
+    /// True if the node takes part: it does, unless it is new.
+    has_joined: AtomicBool,
     /// Epoch that the server is in.
     epoch: AtomicU64,
     /// Bytes of what was replaced and is kept for snapshots, and the end of the first epoch that
@@ -93,6 +95,7 @@ impl ServerStats {
             locking: AtomicU64::new(0),
             lock_waiting: AtomicU64::new(0),
             anomalies: AtomicU64::new(0),
+            has_joined: AtomicBool::new(false),
             epoch: AtomicU64::new(0),
             kept_bytes: AtomicU64::new(0),
             kept_from: AtomicU64::new(0),
@@ -178,6 +181,16 @@ impl ServerStats {
 
     pub(super) fn log_bytes(&self) -> u64 {
         self.log_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Notes whether the node takes part.
+    pub(super) fn note_joined(&self, has_joined: bool) {
+        self.has_joined.store(has_joined, Ordering::Release);
+    }
+
+    /// Returns true if the node takes part.
+    pub(super) fn has_joined(&self) -> bool {
+        self.has_joined.load(Ordering::Acquire)
     }
 
     pub(super) fn enter(&self, epoch: Epoch) {

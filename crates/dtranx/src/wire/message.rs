@@ -23,7 +23,7 @@ pub struct Proof(pub [u8; 32]);
 pub struct Hello {
     /// Name of the cluster. A client may leave it empty; [`Welcome::Client`] then gives the name.
     pub cluster: String,
-    /// Digest of the cluster's servers and of its map of keys, as the caller knows them. A client
+    /// The cluster's servers and a digest of its map of keys, as the caller knows them. A client
     /// may leave it out; [`Welcome::Client`] then gives both.
     pub map: Option<MapId>,
     /// Server that the caller wants to reach. A client that does not know its id leaves it out.
@@ -43,6 +43,9 @@ pub enum Caller {
         server: ServerId,
         /// Id of the calling server's store.
         store: StoreId,
+        /// True if the server is new, and may not be known to all others: they do not note its
+        /// store yet.
+        is_new: bool,
     },
     /// A client, with the name under which it was connected before, if it was.
     Client(Option<ClientId>),
@@ -57,6 +60,13 @@ pub enum Caller {
         /// Ids of the lost stores whose place that one takes, or has taken.
         replaces: Vec<StoreId>,
     },
+}
+
+impl Caller {
+    /// Returns true for a server that says that it is new.
+    pub(crate) const fn is_new(&self) -> bool {
+        matches!(self, Self::Server { is_new: true, .. })
+    }
 }
 
 /// Answer to [`Hello`], and to the caller's [`Proof`].

@@ -186,7 +186,7 @@ fn others() -> Vec<(&'static str, Vec<u8>)> {
         ("challenge to that hello, with the secret `sixteen bytes, 1`", frame(&challenge)),
         ("the client's answer to that challenge", frame(&prove(Side::Caller))),
         ("the map of a server after that move", postcard::to_stdvec(&map).unwrap()),
-        ("map id of that welcome's cluster", cluster().map_id().0.to_vec()),
+        ("map id of that welcome's cluster", postcard::to_stdvec(&cluster().map_id()).unwrap()),
         ("hash of the key `alice`, little-endian", hash(b"alice").to_le_bytes().to_vec()),
     ]
 }
@@ -227,6 +227,7 @@ fn refusals() -> Vec<Refusal> {
         Refusal::Restarted { server },
         Refusal::Here { server, key: key.clone() },
         Refusal::IsMoving { key },
+        Refusal::Joining { server },
     ]
 }
 

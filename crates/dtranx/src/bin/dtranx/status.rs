@@ -26,7 +26,7 @@ pub(crate) fn show_status(options: &StatusOptions) -> Result<(), Failure> {
     for server in &client.cluster().servers {
         match client.status(server.id) {
             Ok(status) if options.prometheus => say!("{}", prometheus(&status).trim_end()),
-            Ok(status) => print(&place(client.cluster(), server.id), &status),
+            Ok(status) => print(&place(&client.cluster(), server.id), &status),
             Err(error) => silent.push(error.to_string()),
         }
     }

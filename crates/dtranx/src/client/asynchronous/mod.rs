@@ -82,9 +82,10 @@ impl AsyncClient {
         AsyncTransaction { client: self.clone(), state }
     }
 
-    /// The cluster that this client is connected to.
-    pub fn cluster(&self) -> &Cluster {
-        &self.inner.cluster
+    /// The cluster that this client is connected to, with the servers that have joined as far as
+    /// the client has heard.
+    pub fn cluster(&self) -> Arc<Cluster> {
+        self.inner.cluster()
     }
 
     /// Status of a server: its stages, queues and log.

@@ -1,6 +1,7 @@
 //! Reads of keys whose range may have moved: a server that does not hold them says where they are,
 //! as far as it knows.
 
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use super::AsyncClient;
@@ -8,7 +9,7 @@ use super::pause::pause;
 use crate::backoff::Backoff;
 use crate::client::reply::unexpected;
 use crate::client::{Error, Generation, Result};
-use crate::core::{Epoch, Key, Map, ServerId};
+use crate::core::{Epoch, Key, KeyRange, Map, ServerId};
 use crate::wire::{Ask, Reply};
 
 /// Pauses while a range is moving.
@@ -92,22 +93,31 @@ impl AsyncClient {
     /// The maps of all servers that answer, as one; of now, or as of a snapshot. The error is of
     /// the last server that did not say its map.
     pub(super) async fn maps(&self, epoch: Option<Epoch>) -> (Map, Option<Error>) {
-        let (inner, partition) = (&self.inner, &self.inner.cluster.partition);
+        let (inner, cluster) = (&self.inner, self.inner.cluster());
+        let partition = &cluster.partition;
         let mut maps = Map::from(partition);
         let mut failed = None;
         let keys = || vec![Key::of_map()];
         let ask = || epoch.map_or_else(|| Ask::Get(keys()), |epoch| Ask::GetAt { epoch, keys: keys() });
-        let calls: Vec<_> =
-            inner.cluster.servers.iter().map(|server| (server.id, inner.start(server.id, ask()))).collect();
-        for (server, call) in calls {
-            let reply = match call {
-                Ok(call) => call.reply().await,
-                Err(error) => Err(error),
-            };
-            match reply.and_then(|reply| map_in(server, reply, partition)) {
-                Ok(map) => maps.learn_all(&map),
-                Err(error) => failed = Some(error),
+        let all = || cluster.servers.iter().map(|server| server.id).collect();
+        let mut asked = BTreeSet::new();
+        let mut servers: BTreeSet<ServerId> = if epoch.is_some() { inner.holders() } else { all() };
+        while !servers.is_empty() {
+            let calls: Vec<_> = servers.iter().map(|server| (*server, inner.start(*server, ask()))).collect();
+            for (server, call) in calls {
+                let reply = match call {
+                    Ok(call) => call.reply().await,
+                    Err(error) => Err(error),
+                };
+                match reply.and_then(|reply| map_in(server, reply, partition)) {
+                    Ok(map) => maps.learn_all(&map),
+                    Err(error) => failed = Some(error),
+                }
             }
+            asked.append(&mut servers);
+            // One that was left out may hold what the others say that it does, or have given it on.
+            let named = maps.pieces(&KeyRange::all()).into_iter().map(|(_, holder)| holder);
+            servers = named.filter(|holder| !asked.contains(holder)).collect();
         }
         (maps, failed)
     }

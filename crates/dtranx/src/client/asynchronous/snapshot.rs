@@ -169,7 +169,7 @@ impl AsyncSnapshot {
 
     fn nowhere(&self) -> Error {
         let why = "no server says that it held the keys at the snapshot's moment".to_owned();
-        Error::Unavailable { server: self.client.inner.cluster.servers[0].id, why }
+        Error::Unavailable { server: self.client.inner.cluster().servers[0].id, why }
     }
 
     /// The keys of a range, in order, at most `limit`: any number, as many as there is room for.

@@ -1,6 +1,5 @@
 //! One transaction of the asynchronous client: fetches what its state lacks, and commits it.
 
-use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
@@ -180,7 +179,7 @@ impl AsyncTransaction {
             Some(Answer::Reply(other)) => return Err(unexpected(server, &other)),
             Some(Answer::Silence(ticket)) => Some(ticket),
         };
-        Err(Error::Unknown(Unknown::new(server, Arc::clone(inner.link(server)?), ticket, ask)))
+        Err(Error::Unknown(Unknown::new(server, inner.link(server)?, ticket, ask)))
     }
 
     /// Commits. If there is no answer, sends the commit once more, and waits for as long as a

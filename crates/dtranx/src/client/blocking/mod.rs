@@ -63,8 +63,8 @@ impl Client {
         Transaction { inner: self.inner.begin_again(refusal) }
     }
 
-    /// The cluster that this client is connected to.
-    pub fn cluster(&self) -> &Cluster {
+    /// The cluster that this client is connected to: see [`AsyncClient::cluster`].
+    pub fn cluster(&self) -> Arc<Cluster> {
         self.inner.cluster()
     }
 

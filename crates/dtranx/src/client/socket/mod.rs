@@ -28,10 +28,11 @@ pub use self::meet::greet;
 use self::meet::{Met, is_timeout, meet};
 use self::members::Members;
 use self::state::{Over, State, Waiting, stale};
+use super::roster::Roster;
 use super::stores::Stores;
 use super::{Answer, Done, Generation, Link, Ticket};
 use crate::backoff::Backoff;
-use crate::cluster::{Cluster, MapId, Server};
+use crate::cluster::Cluster;
 use crate::core::ServerId;
 use crate::wire::{Ask, Caller, Hello, Response, Secret, Welcome, WireError, decode, next_frame};
 
@@ -58,8 +59,7 @@ pub(super) struct SocketLink {
 struct Shared {
     /// The address of the server, or those of a group's members.
     addresses: Vec<SocketAddr>,
-    cluster: String,
-    map: MapId,
+    roster: Roster,
     secret: Option<Secret>,
     server: ServerId,
     stores: Stores,
@@ -73,18 +73,17 @@ struct Shared {
 
 impl SocketLink {
     pub(super) fn new(
-        cluster: &Cluster,
-        server: Server,
+        roster: &Roster,
+        server: ServerId,
         secret: Option<Secret>,
         stores: Stores,
     ) -> std::io::Result<Self> {
         let state = Mutex::new(State::new());
         let shared = Arc::new(Shared {
-            addresses: cluster.addresses(server.id),
-            cluster: cluster.name.clone(),
-            map: cluster.map_id(),
+            addresses: roster.cluster().addresses(server),
+            roster: roster.clone(),
             secret,
-            server: server.id,
+            server,
             stores,
             state,
             written: Condvar::new(),
@@ -137,6 +136,10 @@ impl Link for SocketLink {
         let mut waiting = Waiting::new(ask, until, done);
         waiting.has_read = read_in.is_some();
         self.shared.add(state, id, waiting);
+    }
+
+    fn has_met(&self) -> bool {
+        self.shared.lock().name.is_some()
     }
 
     fn ask_again(&self, ticket: Ticket, ask: Ask, until: Instant, done: Done) {
@@ -227,9 +230,9 @@ impl Shared {
         let mut members = Members::new(&self.addresses);
         let mut retry = Backoff::new(FIRST_RETRY, if members.are_several() { LAST_RETRY_OF_GROUP } else { LAST_RETRY });
         while !self.is_over() {
-            let name = self.lock().name;
-            let (cluster, from) = (self.cluster.clone(), Caller::Client(name));
-            let hello = Hello { cluster, map: Some(self.map), to: Some(self.server), from, nonce: rand::random() };
+            let (cluster, from) = (self.roster.cluster(), Caller::Client(self.lock().name));
+            let (map, cluster) = (Some(cluster.map_id()), cluster.name.clone());
+            let hello = Hello { cluster, map, to: Some(self.server), from, nonce: rand::random() };
             match meet(members.address(), &hello, self.secret.as_ref(), Duration::ZERO) {
                 Ok(met) => {
                     let leads = if let Welcome::NotLeading { leads, .. } = &met.welcome { *leads } else { None };
@@ -267,6 +270,10 @@ impl Shared {
 
     fn welcomed(&self, met: Met) -> Option<(Arc<TcpStream>, Vec<u8>)> {
         let mut over = Vec::new();
+        // Before any answer that may name a server which has joined.
+        if let Welcome::Client { cluster, .. } | Welcome::NotLeading { cluster, .. } = &met.welcome {
+            self.roster.heard(cluster);
+        }
         let mut state = self.lock();
         let result = match met.welcome {
             Welcome::Client { client, store, .. } if state.is_outdated(client, store) => {

@@ -8,14 +8,15 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use crate::cluster::Cluster;
-use crate::core::Partition;
 use crate::core::group::{Index, Position, Promised, Term};
+use crate::core::{Partition, ServerId};
 use crate::folders;
 use crate::server::ServerConfig;
 
 pub(super) const FORMAT: u16 = 1;
 
-/// Facts that must not change, as they are spelled in the file.
+/// Facts that must not change, as they are spelled in the file; but servers may join behind the
+/// others.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Described {
@@ -98,8 +99,7 @@ impl Described {
     pub(super) fn of(config: &ServerConfig) -> Self {
         let Cluster { name, servers, partition, groups } = &config.cluster;
         let members = groups.iter().map(|(server, members)| (server.to_string(), members.len())).collect();
-        let mut servers: Vec<u16> = servers.iter().map(|server| server.id.0).collect();
-        servers.sort_unstable();
+        let servers: Vec<u16> = servers.iter().map(|server| server.id.0).collect();
         let partition = match partition {
             Partition::Hash(over) => Spelled::Hash { over: over.iter().map(|server| server.0).collect() },
             Partition::Ranges(ranges) => {
@@ -128,14 +128,50 @@ impl Described {
         } else if self.members != configured.members {
             let (was, is) = (&self.members, &configured.members);
             Some(format!("members: the groups have so many members: {was:?}, the configuration says {is:?}"))
-        } else if self.servers != configured.servers {
+        } else if let Some(why) = self.other_servers(configured) {
             let (was, is) = (&self.servers, &configured.servers);
-            Some(format!("servers: the cluster has the servers {was:?}, the configuration says {is:?}"))
+            Some(format!("servers: the cluster has the servers {was:?}, the configuration says {is:?}{why}"))
         } else if self.partition != configured.partition {
             let (was, is) = (&self.partition, &configured.partition);
             Some(format!("partition: the keys are spread {was}, the configuration says {is}"))
         } else {
             None
+        }
+    }
+}
+
+/// Servers that join.
+impl Described {
+    /// Notes the configured servers up to this one, unless it is there.
+    pub(super) fn note_server(&mut self, configured: &[ServerId], server: ServerId) {
+        let through = configured.iter().position(|listed| *listed == server);
+        if let Some(through) = through.filter(|_| !self.servers.contains(&server.0)) {
+            self.servers = configured[..=through].iter().map(|server| server.0).collect();
+        }
+    }
+
+    /// The rest of a sentence that says why the configured servers are other ones; `None`: they are
+    /// the same, or some have joined behind these (decision 0087).
+    fn other_servers(&self, configured: &Self) -> Option<&'static str> {
+        let in_order = |servers: &[u16]| {
+            let mut servers = servers.to_vec();
+            servers.sort_unstable();
+            servers
+        };
+        let (was, is) = (in_order(&self.servers), &configured.servers);
+        let is_in = |servers: &[u16], server: &u16| servers.contains(server);
+        if was == in_order(is) {
+            None
+        } else if is.iter().all(|server| is_in(&was, server)) {
+            Some("; a server that has joined stays in the list")
+        } else if !was.iter().all(|server| is_in(is, server)) {
+            Some("")
+        } else if matches!(self.partition, Spelled::Hash { .. }) {
+            Some("; none joins where keys are spread by hash")
+        } else if was == in_order(&is[..was.len()]) {
+            None
+        } else {
+            Some("; a server joins behind all others")
         }
     }
 }

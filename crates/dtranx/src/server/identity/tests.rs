@@ -1,5 +1,7 @@
 //! A member's identity while its store takes a lost one's place (decision 0081).
 
+mod lists;
+
 use tempfile::TempDir;
 
 use super::*;
@@ -40,7 +42,7 @@ fn store_takes_part_without_a_vote_once_it_has_met_all_members_and_keeps_what_it
     identity.meet(member(3), store(3), &[]).unwrap();
     assert!(identity.members().is_some_and(|members| members.len() == 3) && identity.unmet().is_empty());
     // Who welcomes it does not make it one that counts.
-    [2, 3].into_iter().for_each(|number| identity.welcomed(member(number)).unwrap());
+    [2, 3].into_iter().for_each(|number| identity.welcomed(member(number), true).unwrap());
     assert_eq!((identity.rejoins(), identity.is_in_use()), (Some(Rejoin::Asking), false));
     identity.follow(promised()).unwrap();
     let mut again = Identity::open(&config).unwrap();

@@ -20,7 +20,7 @@ use crate::core::ClientId;
 use crate::core::machine::TranxEvent;
 use crate::server::descriptors::HANDSHAKES;
 use crate::server::member_event::FromMembers;
-use crate::wire::ConnectionStats;
+use crate::wire::{ConnectionStats, Hello};
 
 /// Number of connections that are accepted before the open ones are read again.
 const ACCEPTED_AT_ONCE: usize = HANDSHAKES as usize / 2;
@@ -116,6 +116,7 @@ impl NetworkStage {
     pub(super) fn keep_house(&mut self, now_ms: u64) {
         self.call_servers(now_ms);
         self.tell_members();
+        self.join(now_ms);
         self.announce(now_ms);
         if self.housekeeping_at_ms > now_ms {
             return;
@@ -165,6 +166,27 @@ impl NetworkStage {
                 );
             }
             self.said_unmet = unmet;
+        }
+    }
+
+    /// Lets a new server be noted by the others once all have welcomed it, tells its node when all
+    /// have noted it, and lets its store be in use once that has joined (0087, J3).
+    fn join(&mut self, now_ms: u64) {
+        let identity = &mut self.port.identity;
+        if !identity.is_new() || self.member.is_some() || identity.is_tentative() {
+            return;
+        }
+        if !identity.waits_for().is_empty() {
+            // The others are called again, now to note the store.
+            let is_new = |(_, (hello, _)): &(&Token, &(Hello, bool))| hello.from.is_new();
+            let tokens: Vec<Token> = self.greeted.iter().filter(is_new).map(|(token, _)| *token).collect();
+            tokens.into_iter().for_each(|token| self.close(token, now_ms));
+        } else if !self.has_told_met {
+            self.has_told_met = self.port.peers.offer(TranxEvent::Met).is_ok();
+        } else if self.port.stats.has_joined()
+            && let Err(error) = identity.settle()
+        {
+            self.failure = Some(error.to_string());
         }
     }
 

@@ -1,16 +1,28 @@
 //! Handshakes: which party calls, and whether it may (the second step in `crate::wire`).
 
+use std::cmp::Ordering;
+
 use mio::Token;
 
 use super::NetworkStage;
 use super::accepting::MOST_GONE;
 use super::connection::{Over, Party};
-use crate::cluster::PeerId;
+use crate::cluster::{MapId, PeerId};
 use crate::core::machine::TranxEvent;
 use crate::core::{ClientId, StoreId};
 use crate::server::identity::Met;
 use crate::server::member_event::Restart;
 use crate::wire::{Caller, Hello, Nonce, Proof, Secret, Side, Welcome, WireError};
+
+/// Store that a server or member names when it calls.
+struct Named<'a> {
+    peer: PeerId,
+    store: StoreId,
+    /// Lost stores whose place it takes.
+    replaces: &'a [StoreId],
+    /// True if it is to be noted.
+    is_noted: bool,
+}
 
 impl NetworkStage {
     /// Handles the hello of a caller, which says who it is.
@@ -60,7 +72,12 @@ impl NetworkStage {
         if hello.cluster != self.cluster.name && !(is_client && hello.cluster.is_empty()) {
             return refused(format!("this is the cluster {:?}, not {:?}", self.cluster.name, hello.cluster), false);
         }
-        if hello.map.is_some_and(|map| map != self.map) || hello.map.is_none() && !is_client {
+        let agrees = match &hello.map {
+            Some(map) if is_client => self.map.serves(map),
+            Some(map) => self.map.compare(map).is_some(),
+            None => is_client,
+        };
+        if !agrees {
             let why = format!("server {} has other servers, or another map of keys, in its configuration", self.me);
             return refused(why, false);
         }
@@ -68,34 +85,66 @@ impl NetworkStage {
             return refused(format!("this is server {}, not {to}", self.me), false);
         }
         match hello.from.clone() {
-            Caller::Server { server, store } if self.peers.contains(server.into()) => {
-                self.welcome_peer(token, server.into(), (store, &[]), now_ms)
+            Caller::Server { server, store, is_new } => {
+                let named = Named { peer: server.into(), store, replaces: &[], is_noted: !is_new };
+                self.answer_peer(token, &named, hello.map.as_ref(), now_ms)
             }
-            Caller::Server { server, .. } => {
-                refused(format!("server {server} is not one of the cluster's others"), false)
-            }
-            Caller::Member { server, member, store, replaces }
-                if self.peers.contains(PeerId::member(server, member)) =>
-            {
-                self.welcome_peer(token, PeerId::member(server, member), (store, &replaces), now_ms)
-            }
-            Caller::Member { server, member, .. } => {
-                let peer = PeerId::member(server, member);
-                refused(format!("server {peer} is not one of the cluster's others"), false)
+            Caller::Member { server, member, store, replaces } => {
+                let named = Named { peer: PeerId::member(server, member), store, replaces: &replaces, is_noted: true };
+                self.answer_peer(token, &named, hello.map.as_ref(), now_ms)
             }
             Caller::Client(before) => self.welcome_client(token, before, now_ms),
         }
     }
 
+    /// Answers another server or member, whose list may have other servers behind this one's, or
+    /// lack some.
+    fn answer_peer(&mut self, token: Token, named: &Named<'_>, map: Option<&MapId>, now_ms: u64) -> Welcome {
+        let (peer, me) = (named.peer, self.me);
+        let Some(map) = map else { return refused("it names no servers".to_owned(), false) };
+        if !self.peers.contains(peer) {
+            let hint = if map.has(peer.server) && peer.server != me && !self.map.has(peer.server) {
+                format!(": if it joins, server {me} has to be started with it in its list")
+            } else {
+                String::new()
+            };
+            return refused(format!("server {peer} is not one of the cluster's others{hint}"), false);
+        }
+        let met = self.port.identity.judge(peer, named.store, named.replaces);
+        let is_other = peer.member.is_some() && met != Met::Known;
+        if is_other && self.map.compare(map) == Some(Ordering::Greater) {
+            let why = format!("server {peer} has a new store, and its list of servers lacks some that have joined");
+            return refused(why, false);
+        }
+        if let Some(why) = self.unlisted(peer).filter(|_| met == Met::First && named.is_noted) {
+            return refused(why, true);
+        }
+        let welcome = self.welcome_peer(token, named, now_ms);
+        if let Welcome::Server { .. } | Welcome::Member { .. } = welcome {
+            self.lists.insert(peer, map.clone());
+        }
+        welcome
+    }
+
+    /// Reason why the store of a server that joins is not noted now: some member of this group may
+    /// not have that server in its list (0087, J7).
+    fn unlisted(&self, joins: PeerId) -> Option<String> {
+        let peers = self.cluster.peers().into_iter().map(|(peer, _)| peer);
+        let mut of_group = peers.filter(|other| other.server == self.me && other.member != self.member);
+        let is_listed = |member: &PeerId| self.lists.get(member).is_some_and(|map| map.has(joins.server));
+        let member = of_group.find(|member| joins.member.is_none() && !is_listed(member))?;
+        Some(format!("server {member} has not said yet that server {joins} is in its list"))
+    }
+
     /// Welcomes another server or member, with its store and the lost one whose place that takes.
-    fn welcome_peer(
-        &mut self,
-        token: Token,
-        peer: PeerId,
-        (store, replaces): (StoreId, &[StoreId]),
-        now_ms: u64,
-    ) -> Welcome {
-        match self.meet_store(peer, store, replaces) {
+    fn welcome_peer(&mut self, token: Token, named: &Named<'_>, now_ms: u64) -> Welcome {
+        let Named { peer, store, replaces, is_noted } = *named;
+        let met = if is_noted {
+            self.meet_store(peer, store, replaces)
+        } else {
+            self.port.identity.judge(peer, store, replaces)
+        };
+        match met {
             Met::Refused(why) => return refused(why, false),
             Met::Replaced if peer.server == self.me => {
                 self.start_again(peer);
@@ -103,7 +152,7 @@ impl NetworkStage {
             }
             // Nothing more goes to the lost store.
             Met::Replaced => self.peers.ready(peer).into_iter().for_each(|old| self.close(old, now_ms)),
-            Met::Known => {}
+            Met::Known | Met::First => {}
         }
         self.become_caller(token, peer, now_ms);
         let store = self.port.identity.store;
@@ -133,11 +182,14 @@ impl NetworkStage {
     }
 
     fn welcome_client(&mut self, token: Token, before: Option<ClientId>, now_ms: u64) -> Welcome {
-        let unmet = self.port.identity.waits_for();
-        if !unmet.is_empty() {
-            let unmet: Vec<String> = unmet.iter().map(PeerId::to_string).collect();
-            let why = format!("server {} is new: it serves once it has met server {}", self.me, unmet.join(", "));
-            return refused(why, true);
+        if self.port.identity.is_new() {
+            let unmet: Vec<String> = self.port.identity.waits_for().iter().map(PeerId::to_string).collect();
+            let waits = if unmet.is_empty() {
+                "the others have said their epochs".to_owned()
+            } else {
+                format!("it has met server {}", unmet.join(", "))
+            };
+            return refused(format!("server {} is new: it serves once {waits}", self.me), true);
         }
         if self.member.is_some() && !self.port.stats.is_open() {
             let leads = self.port.stats.leader().filter(|leader| Some(*leader) != self.member);
@@ -212,9 +264,9 @@ impl NetworkStage {
         let (server, store) = (self.me, self.port.identity.store);
         let from = match self.member {
             Some(member) => Caller::Member { server, member, store, replaces: self.port.identity.replaces().to_vec() },
-            None => Caller::Server { server, store },
+            None => Caller::Server { server, store, is_new: self.port.identity.is_tentative() },
         };
-        let (cluster, map, nonce) = (self.cluster.name.clone(), Some(self.map), rand::random());
+        let (cluster, map, nonce) = (self.cluster.name.clone(), Some(self.map.clone()), rand::random());
         let hello = Hello { cluster, map, to: Some(peer.server), from, nonce };
         self.push(token, &hello, 0);
         self.greeted.insert(token, (hello, false));
@@ -251,12 +303,18 @@ impl NetworkStage {
                     let what = format!("server {server} has not shown that it knows the secret");
                     return Err(WireError::Unreadable { what }.into());
                 }
-                // Whose place a store takes is said by its own call.
-                if let Met::Refused(why) = self.meet_store(server, store, &[]) {
+                // Whose place a store takes is said by its own call, and so is it that the store of
+                // a server which runs alone is to be noted.
+                let met = match server.member {
+                    Some(_) => self.meet_store(server, store, &[]),
+                    None => self.port.identity.judge(server, store, &[]),
+                };
+                if let Met::Refused(why) = met {
                     let what = format!("{why}, unless it calls here and says whose place it takes");
                     return Err(WireError::Unreadable { what }.into());
                 }
-                if let Err(error) = self.port.identity.welcomed(server) {
+                let is_noted = self.greeted.get(&token).is_some_and(|(hello, _)| !hello.from.is_new());
+                if let Err(error) = self.port.identity.welcomed(server, is_noted) {
                     self.failure = Some(error.to_string());
                 }
                 self.peers.welcomed(server);

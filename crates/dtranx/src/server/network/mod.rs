@@ -20,7 +20,7 @@ mod turns;
 #[allow(clippy::unwrap_used, reason = "a test may panic")]
 mod tests;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -60,6 +60,10 @@ pub(super) struct NetworkStage {
     greeted: HashMap<Token, (Hello, bool)>,
     /// Reason why the server cannot go on.
     failure: Option<String>,
+    /// True if the node of this new server has been told that all others know it.
+    has_told_met: bool,
+    /// Servers and maps that other servers and members have named in this life.
+    lists: BTreeMap<PeerId, MapId>,
     me: ServerId,
     /// Number of this member, if the server is a group.
     member: Option<u8>,
@@ -166,6 +170,8 @@ impl NetworkStage {
             challenged: HashMap::new(),
             greeted: HashMap::new(),
             failure: None,
+            has_told_met: false,
+            lists: BTreeMap::new(),
             me: config.server,
             member: config.member,
             has_told_members: false,

@@ -7,6 +7,7 @@ use super::connection::{Over, Party};
 use super::incoming::Frame;
 use super::{NetworkStage, turns};
 use crate::cluster::PeerId;
+use crate::core::joining;
 use crate::core::machine::TranxEvent;
 use crate::core::{ClientId, CommitAnswer, Message, MessageId, Refusal, ServerId};
 use crate::server::admission;
@@ -160,6 +161,9 @@ impl NetworkStage {
     }
 
     fn receive(&mut self, from: ServerId, message: Message, now_ms: u64) {
+        if self.member.is_none() && self.port.identity.is_new() {
+            return self.receive_as_new(from, message, now_ms);
+        }
         let is_serving = self.member.is_none() || self.port.stats.is_open();
         if !self.port.identity.is_in_use() || !is_serving {
             // As if it were lost on the way.
@@ -168,6 +172,16 @@ impl NetworkStage {
         let refused = admission::refuse_message(&self.port.stats, &message);
         if let Some(answer) = refused.or_else(|| self.port.receive(from, message)) {
             self.tell(from, &answer, now_ms);
+        }
+    }
+
+    /// A new server answers about snapshots and about transactions that it never voted for, and
+    /// refuses parts of transactions. Nothing else is for it (0087, J3 and J4).
+    fn receive_as_new(&mut self, from: ServerId, message: Message, now_ms: u64) {
+        if let Some(answer) = joining::refuse(self.me, &message) {
+            self.tell(from, &answer, now_ms);
+        } else if matches!(message, Message::Snapshot(_) | Message::LowWater { .. } | Message::Inquire { .. }) {
+            drop(self.port.receive(from, message));
         }
     }
 

@@ -1,6 +1,7 @@
 //! The limits of a network stage that works alone: what it hands on is taken only by the test, and
 //! the test keeps its clock.
 
+mod joining;
 mod members;
 
 use std::io::{ErrorKind, Read, Write as _};
@@ -69,6 +70,21 @@ impl Rig {
 
     /// A stage whose queue has room for so many requests of clients.
     fn with_room(entries: usize, change: impl FnOnce(&mut ServerConfig)) -> Self {
+        Self::with(entries, change, |identity| {
+            for peer in identity.waits_for() {
+                identity.meet(peer, store_of(peer), &[]).unwrap();
+                identity.welcomed(peer, true).unwrap();
+            }
+            identity.settle().unwrap();
+        })
+    }
+
+    /// A stage of a new server, which has met no other one.
+    fn unmet(change: impl FnOnce(&mut ServerConfig)) -> Self {
+        Self::with(4096, change, |_| {})
+    }
+
+    fn with(entries: usize, change: impl FnOnce(&mut ServerConfig), meet: impl FnOnce(&mut Identity)) -> Self {
         let folder = tempfile::tempdir().unwrap();
         // No server listens at the other server's address.
         let server = |id, port| Server { id, address: ([127, 0, 0, 1], port).into() };
@@ -77,10 +93,7 @@ impl Rig {
         change(&mut config);
         let mut identity = Identity::open(&config).unwrap();
         identity.settle().unwrap();
-        for peer in identity.waits_for() {
-            identity.meet(peer, store_of(peer), &[]).unwrap();
-            identity.welcomed(peer).unwrap();
-        }
+        meet(&mut identity);
         let ((group, heard), (_, to_members)) = (of(8), of(8));
         let members = config.member.map(|_| MemberPort { group, to_members, restart: Arc::default() });
         let stats = Arc::new(ServerStats::new(ME, "none".to_owned(), Counters::new(), u64::MAX));
@@ -131,7 +144,7 @@ impl Rig {
 
     fn greet(&mut self, from: Caller) -> (Socket, Welcome) {
         let mut caller = self.call();
-        let map = Some(self.stage.map);
+        let map = Some(self.stage.map.clone());
         caller.say(&Hello { cluster: "test".to_owned(), map, to: Some(ME), from, nonce: [0; 16] });
         let welcome = self.until("welcome", |_| caller.hear());
         (caller, welcome)
@@ -144,7 +157,7 @@ impl Rig {
     }
 
     fn server(&mut self) -> Socket {
-        let (caller, welcome) = self.greet(Caller::Server { server: OTHER, store: STORE });
+        let (caller, welcome) = self.greet(Caller::Server { server: OTHER, store: STORE, is_new: false });
         assert!(matches!(welcome, Welcome::Server { .. }), "{welcome:?}");
         caller
     }

@@ -70,7 +70,7 @@ impl Store {
         }
         log.append_state(OWN).unwrap();
         log.persist().unwrap();
-        [2, 3].into_iter().for_each(|member| identity.welcomed(PeerId::member(GROUP, member)).unwrap());
+        [2, 3].into_iter().for_each(|member| identity.welcomed(PeerId::member(GROUP, member), true).unwrap());
         Self { _files: files, config }
     }
 

@@ -71,9 +71,10 @@ fn cluster() -> Cluster {
 
 fn hellos() -> Vec<(&'static str, Hello)> {
     let (map, to) = (Some(cluster().map_id()), Some(ServerId(1)));
-    let hello = |from| Hello { cluster: "bank".to_owned(), map, to, from, nonce: [9; 16] };
+    let hello = |from| Hello { cluster: "bank".to_owned(), map: map.clone(), to, from, nonce: [9; 16] };
     vec![
-        ("server", hello(Caller::Server { server: ServerId(300), store: STORE })),
+        ("server", hello(Caller::Server { server: ServerId(300), store: STORE, is_new: false })),
+        ("new_server", hello(Caller::Server { server: ServerId(300), store: STORE, is_new: true })),
         ("client", Hello { cluster: String::new(), map: None, to: None, from: Caller::Client(None), nonce: [9; 16] }),
         ("client_again", hello(Caller::Client(Some(CLIENT)))),
         ("member", hello(Caller::Member { server: ServerId(300), member: 2, store: STORE, replaces: vec![] })),
@@ -179,6 +180,7 @@ fn responses() -> Vec<(&'static str, Response)> {
         ("elsewhere", answered(elsewhere)),
         ("here", answered(here)),
         ("is_moving", answered(Refusal::IsMoving { key: key("k") })),
+        ("joining", answered(Refusal::Joining { server: ServerId(300) })),
         ("status", Reply::Status(Box::new(status()))),
         ("refused", Reply::Refused("the server is at its limit".to_owned())),
         ("snapshot", Reply::Snapshot(SnapshotAnswer::Made(EPOCH))),

@@ -7,6 +7,7 @@ mod bank;
 pub(crate) mod commands;
 mod group;
 mod history;
+mod join;
 mod moves;
 mod once;
 mod proxy;

@@ -1,5 +1,5 @@
 //! [`Trio`]: three server processes, each behind a proxy, and the faults that a test can cause in
-//! them. They are three servers, or the members of a group.
+//! them. They are three servers, or the members of a group. Further servers may join the former.
 
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
@@ -19,6 +19,8 @@ use crate::processes::proxy::Proxy;
 /// Time limit of a client's request while servers are tormented, in milliseconds.
 pub(crate) const REQUEST_MS: u64 = 1_000;
 
+/// Name of the file with the configuration.
+const CONFIG: &str = "trio.toml";
 /// Limit with which the log is collected often.
 const COLLECTS: &str = "gc_interval_ms = 50\n";
 /// Limit with which nothing of the log is removed.
@@ -30,6 +32,8 @@ pub(crate) struct Trio {
     proxies: Vec<Proxy>,
     children: Vec<Option<Child>>,
     is_group: bool,
+    /// Lines of the configuration before the servers and behind them.
+    lines: [String; 2],
 }
 
 impl Trio {
@@ -71,18 +75,48 @@ impl Trio {
 
     fn start_all(medium: &str, limits: &str, is_group: bool, partition: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let ports: Vec<_> = (0..3).map(|_| HeldPort::pick().unwrap()).collect();
-        let proxies: Vec<_> = ports.iter().map(|port| Proxy::start(port.address())).collect();
-        let addresses: Vec<_> = proxies.iter().map(|proxy| proxy.address).collect();
-        let config = format!(
-            "cluster = \"trio\"\nfolder = \"unused\"\nmedium = \"{medium}\"\nservers = [{}]\n\
-             [limits]\nsegment_mib = 16\n{limits}[threads]\npinned = false\n{partition}",
-            if is_group { group_of(&addresses) } else { servers_at(&addresses) }
-        );
-        std::fs::write(folder.path().join("trio.toml"), config).unwrap();
-        let mut trio = Self { folder, ports, proxies, children: vec![None, None, None], is_group };
+        let before = format!("cluster = \"trio\"\nfolder = \"unused\"\nmedium = \"{medium}\"\n");
+        let behind = format!("[limits]\nsegment_mib = 16\n{limits}[threads]\npinned = false\n{partition}");
+        let (ports, proxies, children, lines) = (Vec::new(), Vec::new(), Vec::new(), [before, behind]);
+        let mut trio = Self { folder, ports, proxies, children, is_group, lines };
+        (0..3).for_each(|_| trio.hold_port());
+        trio.write_config(CONFIG, 3);
         (0..3).for_each(|at| trio.run(at));
         trio
+    }
+
+    fn hold_port(&mut self) {
+        let port = HeldPort::pick().unwrap();
+        self.proxies.push(Proxy::start(port.address()));
+        self.ports.push(port);
+        self.children.push(None);
+    }
+
+    /// Writes a configuration with the first servers, so many of them.
+    fn write_config(&self, name: &str, servers: usize) {
+        let addresses = self.addresses();
+        let addresses = &addresses[..servers];
+        let servers = if self.is_group { group_of(addresses) } else { servers_at(addresses) };
+        let [before, behind] = &self.lines;
+        std::fs::write(self.folder.path().join(name), format!("{before}servers = [{servers}]\n{behind}")).unwrap();
+    }
+
+    /// Starts one more server, which is the last of the list. The others have that list once they
+    /// are started again. Returns its place.
+    pub(crate) fn add(&mut self) -> usize {
+        self.hold_port();
+        let at = self.ports.len() - 1;
+        self.write_config(CONFIG, at + 1);
+        self.run(at);
+        at
+    }
+
+    /// Error with which a server that has ended is refused if its list has the first servers only.
+    pub(crate) fn refusal_with(&self, at: usize, servers: usize) -> String {
+        self.write_config("short.toml", servers);
+        let output = self.command(at, "short.toml").stdin(Stdio::null()).output().unwrap();
+        assert!(!output.status.success());
+        String::from_utf8(output.stderr).unwrap()
     }
 
     /// Folder of a server's data.
@@ -96,26 +130,40 @@ impl Trio {
 
     /// Starts a server with these options beside those of all.
     pub(crate) fn run_with(&mut self, at: usize, options: &[&str]) {
-        let number = (at + 1).to_string();
-        let which =
-            if self.is_group { ["--id", "1", "--member", &number].to_vec() } else { ["--id", &number].to_vec() };
-        let mut child = Command::new(env!("CARGO_BIN_EXE_dtranx"))
-            .args(["serve", "--until-stdin-closes"])
-            .args(which)
-            .args(options)
-            .args(["--listen", &self.ports[at].address().to_string()])
-            .arg("--config")
-            .arg(self.folder.path().join("trio.toml"))
-            .arg("--folder")
-            .arg(self.folder(at))
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
+        self.start_with(at, CONFIG, options);
+    }
+
+    /// Starts a server with a list that has the first servers only.
+    pub(crate) fn run_with_first(&mut self, at: usize, servers: usize) {
+        self.write_config("first.toml", servers);
+        self.start_with(at, "first.toml", &[]);
+    }
+
+    fn start_with(&mut self, at: usize, config: &str, options: &[&str]) {
+        let piped = self.command(at, config).args(options).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
+        let mut child = piped.unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
         assert!(line.contains("listens on"), "server {}: {line:?}", at + 1);
         self.children[at] = Some(child);
+    }
+
+    /// The command that starts a server with a configuration.
+    fn command(&self, at: usize, config: &str) -> Command {
+        let number = (at + 1).to_string();
+        let which =
+            if self.is_group { ["--id", "1", "--member", &number].to_vec() } else { ["--id", &number].to_vec() };
+        let mut command = Command::new(env!("CARGO_BIN_EXE_dtranx"));
+        command.args(["serve", "--until-stdin-closes"]).args(which);
+        command.args(["--listen", &self.ports[at].address().to_string()]);
+        command.arg("--config").arg(self.folder.path().join(config));
+        command.arg("--folder").arg(self.folder(at));
+        command
+    }
+
+    /// Returns true if a server welcomes clients.
+    pub(crate) fn serves(&self, at: usize) -> bool {
+        serves(self.ports[at].address())
     }
 
     /// The member of the group that serves clients, as soon as there is one.
@@ -232,6 +280,6 @@ fn serves(address: SocketAddr) -> bool {
 
 impl Drop for Trio {
     fn drop(&mut self) {
-        (0..3).for_each(|at| self.kill(at));
+        (0..self.children.len()).for_each(|at| self.kill(at));
     }
 }

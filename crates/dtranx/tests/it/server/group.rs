@@ -145,7 +145,7 @@ fn one_address_of_a_group_is_enough_for_a_client() {
     put(&members.client(60_000).unwrap(), "key", "value");
     for address in members.cluster.addresses(GROUP) {
         let client = Client::connect(&[address], ClientOptions::default()).unwrap();
-        assert_eq!(client.cluster(), &members.cluster);
+        assert_eq!(*client.cluster(), members.cluster);
         assert_eq!(get(&client, "key").as_deref(), Some("value"));
     }
 }

@@ -37,7 +37,7 @@ fn until(client: &Client, what: &str, is_so: impl Fn(&ServerStatus) -> bool) -> 
 /// votes are not read.
 pub(crate) fn prepare_as_second(cluster: &Cluster, store: StoreId, keys: &[u64]) -> TcpStream {
     let mut bytes = preface().to_vec();
-    let from = Caller::Server { server: SECOND, store };
+    let from = Caller::Server { server: SECOND, store, is_new: false };
     let hello =
         Hello { cluster: cluster.name.clone(), map: Some(cluster.map_id()), to: Some(FIRST), from, nonce: [0; 16] };
     encode(&hello, &mut bytes).unwrap();

@@ -67,7 +67,7 @@ fn strangers_lose_their_connection_and_clients_go_on() {
     let other_server =
         Hello { cluster: "test".to_owned(), map: None, to: Some(ServerId(7)), from: caller.clone(), nonce: [0; 16] };
     assert_eq!(refusal(&say(address, &hello(&other_server))), "this is server 1, not 7");
-    let unknown = Caller::Server { server: ServerId(9), store: StoreId([0; 16]) };
+    let unknown = Caller::Server { server: ServerId(9), store: StoreId([0; 16]), is_new: false };
     let map = Some(cluster.map_id());
     let unknown_server = Hello { cluster: "test".to_owned(), map, to: None, from: unknown, nonce: [0; 16] };
     assert!(refusal(&say(address, &hello(&unknown_server))).contains("server 9"));

@@ -173,7 +173,7 @@ fn of_lost(number: u64) -> TranxId {
 
 /// Calls a server in the name of the lost one.
 fn call(cluster: &Cluster, to: ServerId, store: StoreId) -> (TcpStream, Welcome) {
-    let from = Caller::Server { server: LOST, store };
+    let from = Caller::Server { server: LOST, store, is_new: false };
     let hello =
         Hello { cluster: cluster.name.clone(), map: Some(cluster.map_id()), to: Some(to), from, nonce: [0; 16] };
     let mut bytes = preface().to_vec();

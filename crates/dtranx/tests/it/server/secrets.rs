@@ -147,7 +147,7 @@ fn strangers_learn_nothing_and_forged_low_water_marks_are_not_believed() {
     assert!(matches!(stranger.hear(), Some(Welcome::Refused { why, .. }) if !why.contains("test")));
     assert!(stranger.hear().is_none(), "it is closed");
 
-    let from = Caller::Server { server: ServerId(2), store: store(&folder.path().join("2")) };
+    let from = Caller::Server { server: ServerId(2), store: store(&folder.path().join("2")), is_new: false };
     let map = Some(cluster.map_id());
     let as_second = Hello { cluster: "test".to_owned(), map, to: Some(ServerId(1)), from, nonce: [1; 16] };
     let forged = Message::LowWater { through: u64::MAX, incomplete: vec![] };

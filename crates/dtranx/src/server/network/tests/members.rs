@@ -31,7 +31,7 @@ fn members_of_the_group_are_welcomed_and_heard_and_nobody_else_is() {
         (caller(4, 4), "server 1.4 is not one"),
         (caller(2, 9), "server 1.2 has the store 09"),
         (caller(2, 3), "which is that of server 1.3"),
-        (Caller::Server { server: OTHER, store: STORE }, "server 2 is not one"),
+        (Caller::Server { server: OTHER, store: STORE, is_new: false }, "server 2 is not one"),
     ];
     for (stranger, expected) in strangers {
         let (_, welcome) = rig.greet(stranger);
@@ -80,7 +80,7 @@ fn member_starts_again_when_it_meets_a_store_in_a_lost_ones_place() {
     assert!(why.contains("was replaced as lost"), "{why}");
     // The next one ends the stage, and with it the engine.
     let mut stranger = rig.call();
-    let map = Some(rig.stage.map);
+    let map = Some(rig.stage.map.clone());
     let from = caller(7, Some(9));
     stranger.say(&Hello { cluster: "test".to_owned(), map, to: Some(ME), from, nonce: [0; 16] });
     let begun = Instant::now();
@@ -150,7 +150,7 @@ fn member_that_does_not_serve_drops_what_servers_say() {
     });
     let inquire = Message::Inquire { tranx: TranxId { server: ME, number: 1 } };
     let taken = |rig: &mut Rig| rig.peers.take(8, &mut Vec::new());
-    let (mut other, welcome) = rig.greet(Caller::Server { server: OTHER, store: STORE });
+    let (mut other, welcome) = rig.greet(Caller::Server { server: OTHER, store: STORE, is_new: false });
     assert!(matches!(welcome, Welcome::Member { .. }), "{welcome:?}");
     other.say(&inquire);
     rig.until("message", |rig| Some(()).filter(|()| taken(rig) == 1));

@@ -70,7 +70,7 @@ impl Side {
         let (_lock, mut identity) = data::open(config, Identity::open).unwrap();
         if !identity.is_in_use() {
             data::storage(config, &identity).unwrap();
-            [1, 3].into_iter().for_each(|member| identity.welcomed(PeerId::member(GROUP, member)).unwrap());
+            [1, 3].into_iter().for_each(|member| identity.welcomed(PeerId::member(GROUP, member), true).unwrap());
         }
         let (store, folders) = (identity.store, identity.folders().next());
         let target = Target { config: config.clone(), store, folders };
