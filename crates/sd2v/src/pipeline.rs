@@ -35,7 +35,7 @@ mod special;
 mod views;
 mod whole;
 
-pub use output::{Merge, Output, WhenMatched, WhenNotMatched, split_output};
+pub use output::{Merge, Output, WhenMatched, WhenNotMatched, merge_on_slot, split_output};
 pub use views::{View, expand_views, named_collections};
 
 use self::special::Opening;

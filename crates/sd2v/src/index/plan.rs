@@ -24,6 +24,7 @@ pub fn show_plan(plan: &mut Document) {
             (field, Bson::Document(key)) if is_unique && OF_KEYS.contains(&field) => drop_slot(key),
             ("indexName" | "stages", Bson::String(text)) => *text = text.replace(UNIQUE, ""),
             ("indexesUsed", Bson::Array(names)) => names.iter_mut().for_each(show_name),
+            ("$merge", Bson::Document(stage)) => drop_slot_of_merge(stage),
             (field, Bson::Array(plans)) if PLANS.contains(&field) => {
                 plans.retain(|plan| !uses_own_index(plan));
                 plans.iter_mut().for_each(show_value);
@@ -54,6 +55,13 @@ fn drop_slot(key: &mut Document) {
         if let Ok(bound) = key.get_document_mut(field) {
             bound.remove(SLOT);
         }
+    }
+}
+
+/// Removes `_slot` from the fields `on` by which documents are merged.
+fn drop_slot_of_merge(stage: &mut Document) {
+    if let Ok(fields) = stage.get_array_mut("on") {
+        fields.retain(|field| field.as_str() != Some(SLOT));
     }
 }
 
@@ -89,7 +97,9 @@ mod tests {
         let mut plan = doc! {
             "command": {"hint": "_mongotx_unique.b_1"},
             "winningPlan": {"stage": "FETCH", "filter": {"indexName": "_mongotx_unique.b_1"}, "inputStage": stored},
-            "stages": [{"$lookup": {}, "indexesUsed": ["_mongotx_unique.b_1", "a_1"]}],
+            "stages": [
+                {"$lookup": {}, "indexesUsed": ["_mongotx_unique.b_1", "a_1"]}, {"$merge": {"into": "c", "on": ["b", "_slot"]}},
+            ],
             "slotBasedPlan": {"stages": "ixseek @\"_mongotx_unique.b_1\""},
             "count": count,
         };
@@ -98,7 +108,7 @@ mod tests {
             "winningPlan": {
                 "stage": "FETCH", "filter": {"indexName": "_mongotx_unique.b_1"}, "inputStage": scan("b_1", doc! {"b": 1}),
             },
-            "stages": [{"$lookup": {}, "indexesUsed": ["b_1", "a_1"]}],
+            "stages": [{"$lookup": {}, "indexesUsed": ["b_1", "a_1"]}, {"$merge": {"into": "c", "on": ["b"]}}],
             "slotBasedPlan": {"stages": "ixseek @\"b_1\""},
             "count": {"stage": "COUNT_SCAN", "indexName": "b_1", "indexBounds": {"startKey": {"b": 1}}},
         };

@@ -4,7 +4,7 @@
 use bson::{Bson, Document};
 
 use super::parts;
-use crate::error::Error;
+use crate::{error::Error, names::SLOT};
 
 /// The stage that writes a pipeline's documents.
 #[derive(Clone, Debug, PartialEq)]
@@ -82,6 +82,16 @@ pub fn split_output(user: &[Document]) -> Result<(&[Document], Option<Output>), 
         _ => return Ok((user, None)),
     };
     Ok((before, Some(output)))
+}
+
+/// The stage `$merge` with the slot among its fields `on`, as a unique index has them where it is
+/// stored: so the server finds the index. `None`: it is another stage, or names no fields.
+pub fn merge_on_slot(stage: &Document) -> Option<Document> {
+    let mut spec = stage.get_document("$merge").ok().filter(|spec| spec.contains_key("on"))?.clone();
+    let mut fields = fields_on(spec.get("on")).ok()?;
+    fields.push(SLOT.to_owned());
+    spec.insert("on", fields);
+    Some(bson::doc! {"$merge": spec})
 }
 
 fn malformed(stage: &str, field: &str, what: &str) -> Error {

@@ -9,7 +9,7 @@ use sd2v::{
     filter::check_filter,
     index::{has_slot, show_plan},
     names::SLOT,
-    pipeline::{Output, split_output},
+    pipeline::{Output, merge_on_slot, split_output},
 };
 
 use crate::{
@@ -88,12 +88,49 @@ pub(crate) async fn aggregate(
     ask_for_plan(core, ns, command, verbosity).await
 }
 
-async fn ask_for_plan(core: &Core, ns: &Namespace, command: Document, verbosity: Verbosity) -> Result<Document> {
-    core.server.run_command(&ns.db, doc! {"explain": command, "verbosity": verbosity.as_str()}).await
+/// The server's plan for a command as it is sent.
+pub(super) async fn ask_for_plan(
+    core: &Core,
+    ns: &Namespace,
+    command: Document,
+    verbosity: Verbosity,
+) -> Result<Document> {
+    let explain = |command| doc! {"explain": command, "verbosity": verbosity.as_str()};
+    run_on_stored_index(core, ns, command, explain).await
 }
 
+/// Runs what `explain` makes of the command. A `$merge` by fields of a unique index is refused at
+/// first, because the index is stored with one field more: then it is run with that field.
+async fn run_on_stored_index(
+    core: &Core,
+    ns: &Namespace,
+    command: Document,
+    explain: impl Fn(Document) -> Document,
+) -> Result<Document> {
+    let refused = match core.server.run_command(&ns.db, explain(command.clone())).await {
+        Err(error) if error.code() == Some(NO_UNIQUE_INDEX) => error,
+        plan => return plan,
+    };
+    let Some(slotted) = merging_on_slot(command) else { return Err(refused) };
+    match core.server.run_command(&ns.db, explain(slotted)).await {
+        Err(error) if error.code() == Some(NO_UNIQUE_INDEX) => Err(refused),
+        plan => plan,
+    }
+}
+
+/// The command with the slot among the fields by which its `$merge` finds documents.
+fn merging_on_slot(mut command: Document) -> Option<Document> {
+    let last = command.get_array_mut(MERGING).ok()?.last_mut()?;
+    *last = merge_on_slot(last.as_document()?)?.into();
+    Some(command)
+}
+
+/// Number of MongoDB's error that no unique index has the fields `on` of a `$merge`.
+const NO_UNIQUE_INDEX: i32 = 51_183;
 /// Fields of a command that are a hint, hold some, or are about the index that is hinted at.
 const HINTED: [&str; 5] = ["hint", "updates", "deletes", "min", "max"];
+/// The field of a command that may have a `$merge`.
+const MERGING: &str = "pipeline";
 
 /// The plan for a command as the application wrote it, on the safe versions, in the application's
 /// own terms: indexes have their names, and MongoTx's own are not in it. `verbosity`: none for a
@@ -128,7 +165,7 @@ pub(crate) async fn as_written(
     }
     let mut plan = match verbosity {
         Some(verbosity) => ask_for_plan(core, ns, sent, verbosity).await?,
-        None => core.server.run_command(&ns.db, sent).await?,
+        None => run_on_stored_index(core, ns, sent, |command| command).await?,
     };
     show_plan(&mut plan);
     if let Ok(shown) = plan.get_document_mut("command") {
@@ -137,8 +174,18 @@ pub(crate) async fn as_written(
                 value.clone_from(written);
             }
         }
+        let stages = shown.get_array_mut(MERGING).ok().and_then(|stages| stages.last_mut());
+        if let (Some(last), Some(merge)) = (stages, written_merge(&command)) {
+            *last = merge;
+        }
     }
     Ok(plan)
+}
+
+/// The last stage of a pipeline, if it is a `$merge`.
+fn written_merge(command: &Document) -> Option<Bson> {
+    let last = command.get_array(MERGING).ok()?.last()?;
+    last.as_document()?.contains_key("$merge").then(|| last.clone())
 }
 
 /// The conditions in a command that reads or writes documents of one collection.

@@ -5,16 +5,17 @@
 //!
 //! `$merge` must not write over locked documents: the pipeline is run without it, and each result
 //! is applied as an update or an insert outside a transaction is, waiting for locks. The server
-//! checks the stage first.
+//! checks the stage first, by an `explain` of it.
 
 use std::sync::Arc;
 
-use bson::{Bson, Document, doc, oid::ObjectId};
+use bson::{Bson, Document, doc};
 use sd2v::{
     pipeline::{Merge, Output, WhenMatched, WhenNotMatched},
     update::Update,
 };
 
+use super::explain::ask_for_plan;
 use crate::{
     command::{
         access_paths::plan::Plan,
@@ -27,7 +28,7 @@ use crate::{
     },
     document,
     error::{Error, ErrorKind, Result},
-    options::Namespace,
+    options::{Namespace, Verbosity},
     steps::Step,
 };
 
@@ -75,7 +76,7 @@ async fn out(
 async fn merge_into(core: &Arc<Core>, ns: &Namespace, before: &AggregateCommand, merge: &Merge) -> Result<()> {
     let plan = Plan::of(core, None, ns, before).await?;
     let command = plan.writing_command(merge.stage.clone())?;
-    core.server.run_command(&ns.db, doc! {"explain": command, "verbosity": "queryPlanner"}).await?;
+    ask_for_plan(core, ns, command, Verbosity::QueryPlanner).await?;
     let target = Namespace::new(merge.db.as_deref().unwrap_or(&ns.db), &merge.collection);
     let variables = merge.variables.clone().unwrap_or_default();
     let with_variables = doc! {"$replaceWith": {"new": "$$ROOT", "variables": variables}};
@@ -87,7 +88,9 @@ async fn merge_into(core: &Arc<Core>, ns: &Namespace, before: &AggregateCommand,
         let mut result = document::exact(&result?)?;
         let Some(Bson::Document(new)) = result.remove("new") else { continue };
         let variables = result.get_document("variables").cloned().unwrap_or_default();
-        ResultWrite { core, target: &target, merge, new: insert::with_id(new).1, variables }.apply().await?;
+        // Where other fields tell which document is meant, that keeps its `_id`.
+        let new = if merge.on.iter().any(|field| field == "_id") { insert::with_id(new).1 } else { new };
+        ResultWrite { core, target: &target, merge, new, variables }.apply().await?;
     }
     Ok(())
 }
@@ -119,16 +122,12 @@ impl ResultWrite<'_> {
                 51132,
                 format!(
                     "$merge: the 'on' field {path:?} is missing, null, undefined or an array in {{_id: {}}}",
-                    self.id()
+                    self.new.get("_id").unwrap_or(&Bson::Null)
                 ),
             )),
             Some(value) => Ok((path.clone(), doc! {"$eq": value.clone()}.into())),
         });
         condition.collect()
-    }
-
-    fn id(&self) -> Bson {
-        self.new.get("_id").cloned().unwrap_or(Bson::ObjectId(ObjectId::new()))
     }
 
     fn command(&self, update: Bson, upsert: bool, variables: Option<Document>) -> Result<UpdateCommand> {
@@ -151,7 +150,7 @@ impl ResultWrite<'_> {
         if self.merge.when_not_matched == WhenNotMatched::Discard {
             return Ok(());
         }
-        let message = format!("$merge found no matching document in {} for {{_id: {}}}", self.target, self.id());
+        let message = format!("$merge found no matching document in {} for {}", self.target, self.filter()?);
         Err(Error::invalid(13113, message))
     }
 
@@ -173,7 +172,7 @@ impl ResultWrite<'_> {
                 done => return done.map(drop),
             }
         }
-        let message = format!("the document {{_id: {}}} of {} came and went {ATTEMPTS} times", self.id(), self.target);
+        let message = format!("the document {} of {} came and went {ATTEMPTS} times", self.filter()?, self.target);
         Err(Error::new(ErrorKind::Conflict, message))
     }
 

@@ -5,12 +5,14 @@
 //! | `visible` | which versions a pipeline sees, in every collection that it reads |
 //! | `isolation` | what a pipeline at repeatable read keeps still |
 //! | `output` | `$out` and `$merge` |
+//! | `merged` | `$merge` by fields of a unique index |
 //! | `views` | the server's views |
 //! | `refused` | what is refused, by name |
 //! | `explained` | the indexes that the server uses |
 
 mod explained;
 mod isolation;
+mod merged;
 mod output;
 mod refused;
 mod views;
