@@ -226,7 +226,7 @@ impl<T> Collection<T> {
     /// ```
     ///
     /// # Errors
-    /// 27 (IndexNotFound); 72 for the index on `_id`.
+    /// 27 (IndexNotFound); 72 for the index on `_id`; 181 for the key pattern of several indexes.
     pub async fn drop_index(&self, index: impl Into<Bson>) -> Result<()> {
         self.core.catalog.drop_index(&self.namespace, &index.into()).await
     }

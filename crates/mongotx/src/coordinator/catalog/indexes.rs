@@ -10,6 +10,33 @@ use crate::{
     options::Namespace,
 };
 
+/// Number of MongoDB's error code `IndexNotFound`.
+const NO_SUCH_INDEX: i32 = 27;
+/// Number of MongoDB's error code `AmbiguousIndexKeyPattern`.
+const AMBIGUOUS: i32 = 181;
+
+/// The one of the application's indexes that has this name or this key pattern.
+pub(super) fn find_index<'a>(ns: &Namespace, indexes: &[&'a Index], asked: &Bson) -> Result<&'a Index> {
+    let is_meant = |index: &&&Index| match asked {
+        Bson::String(name) => index.name() == name,
+        Bson::Document(key) => index.has_key(key),
+        _ => false,
+    };
+    let found: Vec<&'a Index> = indexes.iter().filter(is_meant).copied().collect();
+    match found[..] {
+        [one] => Ok(one),
+        [] => Err(Error::invalid(NO_SUCH_INDEX, format!("cannot find index {asked} for ns {ns}"))),
+        _ => {
+            let names: Vec<&str> = found.iter().map(|index| index.name()).collect();
+            let message = format!(
+                "index keyPattern {asked} matches several indexes of {ns}, must use index name: {}",
+                names.join(", ")
+            );
+            Err(Error::invalid(AMBIGUOUS, message))
+        }
+    }
+}
+
 impl Catalog {
     /// The application's indexes, as it made them, and whether they are mirrored.
     pub(crate) async fn list_indexes(&self, ns: &Namespace) -> Result<Vec<(Document, bool)>> {
@@ -21,14 +48,7 @@ impl Catalog {
     pub(crate) async fn drop_index(&self, ns: &Namespace, which: &Bson) -> Result<()> {
         let stored = list_stored(&self.server, ns).await?.unwrap_or_default();
         let indexes = interpret(&stored);
-        let found = indexes.iter().find(|index| match which {
-            Bson::String(name) => index.name() == name,
-            Bson::Document(key) => index.has_key(key),
-            _ => false,
-        });
-        let Some(index) = found else {
-            return Err(Error::invalid(27, format!("{ns} has no index {which}")));
-        };
+        let index = find_index(ns, &indexes.iter().collect::<Vec<_>>(), which)?;
         if index.name() == "_id_" {
             return Err(Error::invalid(72, "the index on _id cannot be dropped"));
         }

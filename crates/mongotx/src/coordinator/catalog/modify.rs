@@ -8,7 +8,7 @@
 use bson::{Bson, Document, doc};
 use sd2v::index::{Index, interpret};
 
-use super::{Catalog, adopt, collections::with_options, list_stored};
+use super::{Catalog, adopt, collections::with_options, indexes::find_index, list_stored};
 use crate::{
     error::{Error, Result},
     options::Namespace,
@@ -16,10 +16,6 @@ use crate::{
 
 /// Number of MongoDB's error code `InvalidOptions`.
 const INVALID_OPTIONS: i32 = 72;
-/// Number of MongoDB's error code `IndexNotFound`.
-const NO_SUCH_INDEX: i32 = 27;
-/// Number of MongoDB's error code `AmbiguousIndexKeyPattern`.
-const AMBIGUOUS: i32 = 181;
 /// The longest time after which an index can let documents expire.
 const LONGEST_EXPIRY: i64 = i32::MAX as i64;
 const EXPIRY: &str = "expireAfterSeconds";
@@ -47,7 +43,10 @@ impl Catalog {
         if !is_well_formed || expiry == Some(None) {
             return self.modify(ns, options).await;
         }
-        let index = find(ns, &interpret(&stored), change)?;
+        let indexes = interpret(&stored);
+        let asked = change.get("name").or_else(|| change.get("keyPattern")).unwrap_or(&Bson::Null);
+        let there: Vec<&Index> = indexes.iter().filter(|index| index.is_stored()).collect();
+        let index = find_index(ns, &there, asked)?.clone();
         let expiry = expiry.flatten().map(|seconds| check_expiry(&index, seconds)).transpose()?;
         let apart = expiry.filter(|_| index.expiring() != Some(index.stored_name.clone()));
         let mut rest: Document = change
@@ -84,28 +83,6 @@ impl Catalog {
             }
         };
         self.modify(ns, &doc! {"index": {"name": name, EXPIRY: seconds}}).await
-    }
-}
-
-/// The application's index that a change is about.
-fn find(ns: &Namespace, indexes: &[Index], change: &Document) -> Result<Index> {
-    let is_meant = |index: &&Index| match change.get("name").or_else(|| change.get("keyPattern")) {
-        Some(Bson::String(name)) => index.name() == name,
-        Some(Bson::Document(key)) => index.has_key(key),
-        _ => false,
-    };
-    let mut found = indexes.iter().filter(|index| index.is_stored()).filter(is_meant);
-    let asked = change.get("name").or_else(|| change.get("keyPattern")).unwrap_or(&Bson::Null);
-    match (found.next(), found.next()) {
-        (Some(index), None) => Ok(index.clone()),
-        (None, _) => Err(Error::invalid(NO_SUCH_INDEX, format!("cannot find index {asked} for ns {ns}"))),
-        (Some(one), Some(other)) => {
-            let (one, other) = (one.name(), other.name());
-            let message = format!(
-                "index keyPattern {asked} matches several indexes of {ns}, must use index name: {one:?}, {other:?}"
-            );
-            Err(Error::invalid(AMBIGUOUS, message))
-        }
     }
 }
 

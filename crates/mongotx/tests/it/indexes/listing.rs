@@ -82,6 +82,32 @@ async fn other_index_of_the_same_name_or_key_is_refused() {
 }
 
 #[tokio::test]
+async fn key_of_several_indexes_drops_none_of_them() {
+    let place = Place::new("listing_ambiguous").await;
+    let of = |field: &str, name: &str| IndexModel::new(doc! {field: 1}).name(name);
+    let models = [
+        of("k", "unique").unique(true),
+        of("k", "plain"),
+        of("l", "collated").collation(doc! {"locale": "en"}),
+        of("l", "by bytes"),
+        of("m", "partial").partial_filter(doc! {"q": 1}),
+        of("m", "sparse").sparse(true),
+    ];
+    place.coll.create_indexes(models).await.unwrap();
+    let before = place.stored_index_names().await;
+    for field in ["k", "l", "m"] {
+        let error = place.coll.drop_index(doc! {field: 1}).await.unwrap_err();
+        assert_eq!(error.code(), Some(181), "{error}");
+    }
+    assert_eq!(place.stored_index_names().await, before);
+    // The name says which one is meant, and then the key does.
+    place.coll.drop_index("plain").await.unwrap();
+    place.coll.drop_index(doc! {"k": 1}).await.unwrap();
+    let names = place.coll.list_index_names().await.unwrap();
+    assert_eq!(names, ["_id_", "collated", "by bytes", "partial", "sparse"]);
+}
+
+#[tokio::test]
 async fn hint_by_name_or_key_finds_a_unique_index() {
     let place = Place::new("listing_hint").await;
     place.coll.create_index(IndexModel::new(doc! {"a": 1}).unique(true)).await.unwrap();
