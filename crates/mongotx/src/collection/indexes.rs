@@ -182,9 +182,9 @@ impl<T> Collection<T> {
     /// ```
     ///
     /// # Errors
-    /// The server's; 85 and 86 for an index that is there under another name or with other options;
-    /// 67 for a name that is MongoTx's own; [`crate::ErrorKind::Conflict`] when transactions under
-    /// way do not end.
+    /// The server's; 85 for an index that is there under another name or with other options, and 86
+    /// for another one of its name; 67 for a name that is MongoTx's own;
+    /// [`crate::ErrorKind::Conflict`] when transactions under way do not end.
     pub async fn create_index(&self, index: impl Into<IndexModel>) -> Result<String> {
         let mut names = self.create_indexes([index.into()]).await?;
         names.pop().ok_or_else(|| Error::invalid(67, "no index was created"))

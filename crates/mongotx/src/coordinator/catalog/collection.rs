@@ -29,6 +29,8 @@ pub(crate) struct Collection {
     pub(super) is_series: bool,
     /// Strings compare by its default collation, not by their bytes.
     pub(crate) has_collation: bool,
+    /// The default collation, with all of its options.
+    pub(crate) collation: Option<Document>,
     /// True if it is stored in the order of its `_id`s, without an index on it.
     pub(crate) is_clustered: bool,
     /// Definition of the view, if it is one.
@@ -100,6 +102,7 @@ impl Collection {
             wide_probes: Arc::default(),
             has_pending_index: stored.iter().any(|index| index.get_str("name").is_ok_and(|name| name == PENDING_INDEX)),
             has_collation: options.contains_key("collation"),
+            collation: options.get_document("collation").ok().cloned(),
             is_clustered: options.contains_key("clusteredIndex"),
             uniques: indexes.iter().filter_map(Index::unique).collect(),
             made: indexes.iter().filter(|index| index.is_stored()).filter_map(Index::unique).collect(),

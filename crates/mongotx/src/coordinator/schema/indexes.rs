@@ -10,10 +10,13 @@
 //! 3. Wait for the documents that were pending then.
 //! 4. The index itself is made.
 
-use bson::{Bson, Document};
+use bson::Document;
 use sd2v::index::{Creation, Index, interpret, plan_creation};
 
-use super::Schema;
+use super::{
+    Schema,
+    comparison::{Comparison, compare},
+};
 use crate::{
     coordinator::catalog::{create_stored, drop_stored, list_stored},
     error::{Error, Result},
@@ -22,6 +25,10 @@ use crate::{
 
 /// Indexes that one collection may have in the server.
 const MAX_INDEXES: usize = 64;
+/// Number of MongoDB's error code `IndexOptionsConflict`.
+const OTHER_OPTIONS: i32 = 85;
+/// Number of MongoDB's error code `IndexKeySpecsConflict`.
+const OTHER_INDEX: i32 = 86;
 
 impl Schema {
     /// Creates indexes: each with whether its unsafe versions are to be indexed, too. Returns their
@@ -31,7 +38,10 @@ impl Schema {
             return Err(Error::invalid(67, format!("between 1 and {MAX_INDEXES} indexes must be given")));
         }
         let existing = interpret(&list_stored(&self.server, ns).await?.unwrap_or_default());
-        let lockable = self.catalog.look_up(ns).await?.unlockable.is_none();
+        let collection = self.catalog.look_up(ns).await?;
+        let (lockable, default) = (collection.unlockable.is_none(), collection.collation.clone());
+        // Held, it would stand for a command that may miss the new index.
+        drop(collection);
         let mut names = Vec::new();
         for (spec, mirror) in specs {
             let mut creation = plan_creation(spec, *mirror)?;
@@ -42,7 +52,8 @@ impl Schema {
             }
             let name = wanted.name().to_owned();
             let unfinished = existing.iter().any(|index| index.name() == name && !index.is_stored());
-            if unfinished || !exists_already(ns, &existing, &wanted, creation.mirror.is_some())? {
+            let mirror = creation.mirror.is_some();
+            if unfinished || !exists_already(ns, &existing, &wanted, mirror, default.as_ref())? {
                 self.create_index(ns, &wanted, creation).await?;
             }
             names.push(name);
@@ -78,50 +89,40 @@ impl Schema {
     }
 }
 
-/// An equal index is no error, another one of this name is.
-fn exists_already(ns: &Namespace, existing: &[Index], wanted: &Index, mirror: bool) -> Result<bool> {
+/// An equal index is no error; another one of this name, or this one under another name, is.
+/// `default`: the collation of the collection.
+fn exists_already(
+    ns: &Namespace,
+    existing: &[Index],
+    wanted: &Index,
+    mirror: bool,
+    default: Option<&Document>,
+) -> Result<bool> {
     // A text index is listed in a form of its own: the server compares.
     if wanted.key().values().any(|kind| kind.as_str() == Some("text")) {
         return Ok(false);
     }
-    let same = |index: &&Index| same_options(&index.spec, &wanted.spec);
-    match existing.iter().find(|index| index.name() == wanted.name()) {
-        Some(index) if same(&index) => Ok(index.mirrored || !mirror),
-        Some(_) => {
-            Err(Error::invalid(86, format!("{ns} has another index with the name {:?}: drop it first", wanted.name())))
-        }
-        None => match existing.iter().find(same) {
-            Some(index) => {
-                Err(Error::invalid(85, format!("{ns} has the same index already, with the name {:?}", index.name())))
+    let compared = |index: &Index| compare(&index.spec, &wanted.spec, default);
+    let name = wanted.name();
+    let refused = |code, message| Err(Error::invalid(code, message));
+    if let Some(index) = existing.iter().find(|index| index.name() == name) {
+        return match compared(index) {
+            Comparison::Identical => Ok(index.mirrored || !mirror),
+            Comparison::OtherOptions => refused(
+                OTHER_OPTIONS,
+                format!(
+                    "{ns} has the index {name:?} already, with other options: change it by collMod, or drop it first"
+                ),
+            ),
+            Comparison::Different => {
+                refused(OTHER_INDEX, format!("{ns} has another index with the name {name:?}: drop it first"))
             }
-            None => Ok(false),
-        },
+        };
     }
-}
-
-fn same_options(left: &Document, right: &Document) -> bool {
-    const TELLING: [&str; 7] =
-        ["key", "unique", "sparse", "expireAfterSeconds", "partialFilterExpression", "wildcardProjection", "weights"];
-    let value = |spec: &Document, option: &str| match spec.get(option) {
-        Some(Bson::Boolean(false)) | None => None,
-        Some(Bson::Document(key)) if option == "key" => Some(normal_key(key)),
-        Some(value) => Some(normal(value)),
-    };
-    let locale =
-        |spec: &Document| spec.get_document("collation").ok().and_then(|c| c.get_str("locale").ok().map(str::to_owned));
-    TELLING.iter().all(|option| value(left, option) == value(right, option)) && locale(left) == locale(right)
-}
-
-/// A number as a double, so that equal numbers of different types are equal.
-fn normal(value: &Bson) -> Bson {
-    match value {
-        Bson::Int32(n) => Bson::Double(f64::from(*n)),
-        Bson::Int64(n) => Bson::Double(*n as f64),
-        other => other.clone(),
+    match existing.iter().find(|index| compared(index) != Comparison::Different) {
+        Some(index) => {
+            refused(OTHER_OPTIONS, format!("{ns} has the same index already, with the name {:?}", index.name()))
+        }
+        None => Ok(false),
     }
-}
-
-/// The fields in their order, which documents are compared without.
-fn normal_key(key: &Document) -> Bson {
-    key.iter().map(|(field, kind)| Bson::Array(vec![field.as_str().into(), normal(kind)])).collect()
 }

@@ -7,12 +7,14 @@
 //! | --- | --- |
 //! | this one | creating collections, and changing their options |
 //! | [`indexes`] | creating indexes |
+//! | [`comparison`] | whether an index that is to be made is one that is there |
 //! | [`unlocked`] | waiting until nothing in a collection is locked |
 //! | [`writers`] | waiting for all writers that work by an older look-up |
 //!
 //! [`super::catalog`] knows the collections, and makes the changes that need not wait for
 //! transactions.
 
+mod comparison;
 mod indexes;
 mod unlocked;
 mod writers;

@@ -81,6 +81,82 @@ async fn other_index_of_the_same_name_or_key_is_refused() {
     assert_eq!(place.coll.create_indexes([]).await.unwrap_err().kind(), ErrorKind::Invalid);
 }
 
+/// What an index is made with, after one on the same field was made with something else.
+fn pairs() -> Vec<[Document; 2]> {
+    let en = |more: Document| {
+        let mut collation = doc! {"locale": "en"};
+        collation.extend(more);
+        doc! {"collation": collation}
+    };
+    let partial = |filter: Document| doc! {"unique": true, "partialFilterExpression": filter};
+    vec![
+        [doc! {}, doc! {"expireAfterSeconds": 5}],
+        [doc! {"expireAfterSeconds": 5}, doc! {}],
+        [doc! {"expireAfterSeconds": 5}, doc! {"expireAfterSeconds": 6}],
+        [doc! {"expireAfterSeconds": 5}, doc! {"expireAfterSeconds": 5.0}],
+        [doc! {"expireAfterSeconds": 5}, doc! {"expireAfterSeconds": 6, "name": "other"}],
+        [doc! {}, doc! {"unique": true}],
+        [doc! {"unique": true}, doc! {}],
+        [doc! {"unique": true}, doc! {"unique": 1}],
+        [doc! {"unique": true}, doc! {"unique": true, "background": true}],
+        [doc! {"unique": true}, doc! {"unique": true, "sparse": true}],
+        [doc! {"unique": true}, doc! {"unique": true, "name": "other"}],
+        [doc! {"unique": true}, doc! {"name": "other"}],
+        [doc! {"sparse": true}, doc! {"sparse": false}],
+        [doc! {}, doc! {"hidden": true}],
+        [doc! {}, en(doc! {})],
+        [en(doc! {}), en(doc! {"strength": 3})],
+        [en(doc! {}), en(doc! {"strength": 2})],
+        [en(doc! {"strength": 2}), en(doc! {})],
+        [en(doc! {"caseFirst": "upper"}), en(doc! {})],
+        [en(doc! {"alternate": "shifted", "maxVariable": "space"}), en(doc! {"alternate": "shifted"})],
+        [doc! {"collation": {"locale": "da"}}, doc! {"collation": {"locale": "da"}}],
+        [partial(doc! {"a": 1}), partial(doc! {"a": 1.0})],
+        [partial(doc! {"a": 1}), partial(doc! {"a": 2})],
+    ]
+}
+
+#[tokio::test]
+async fn index_that_is_there_with_other_options_is_refused_as_by_the_server() {
+    let place = Place::new("listing_options").await;
+    let ours = place.client.database(place.db.name());
+    let collated = doc! {"collation": {"locale": "en"}};
+    for (number, pair) in pairs().into_iter().enumerate() {
+        for (default, options) in [doc! {}, collated.clone()].into_iter().enumerate() {
+            let mut codes = Vec::new();
+            for side in ["plain", "ours"] {
+                let name = format!("{side}_{number}_{default}");
+                let mut create = doc! {"create": &name};
+                create.extend(options.clone());
+                place.db.run_command(create).await.unwrap();
+                for with in &pair {
+                    let mut spec = doc! {"key": {"k": 1}, "name": "k_1"};
+                    spec.extend(with.clone());
+                    codes.push(if side == "plain" {
+                        let create = doc! {"createIndexes": &name, "indexes": [spec]};
+                        place.db.run_command(create).await.err().and_then(|error| code_of_command(&error))
+                    } else {
+                        let model = spec.into_iter().filter(|(option, _)| option != "key");
+                        let model = model.fold(IndexModel::new(doc! {"k": 1}), |model, (option, value)| {
+                            model.option(&option, value)
+                        });
+                        let made = ours.collection::<Document>(&name).create_index(model).await;
+                        made.err().and_then(|error| error.code())
+                    });
+                }
+            }
+            assert_eq!(codes[..2], codes[2..], "{pair:?}, default collation {options}");
+        }
+    }
+}
+
+fn code_of_command(error: &mongodb::error::Error) -> Option<i32> {
+    match error.kind.as_ref() {
+        mongodb::error::ErrorKind::Command(refused) => Some(refused.code),
+        _ => None,
+    }
+}
+
 #[tokio::test]
 async fn key_of_several_indexes_drops_none_of_them() {
     let place = Place::new("listing_ambiguous").await;
