@@ -23,8 +23,6 @@ pub(super) const OWN: &str = "_mongotx_";
 pub(super) const UNIQUE: &str = "_mongotx_unique.";
 const TTL: &str = "_mongotx_ttl.";
 const MIRROR: &str = "_mongotx_unsafe.";
-/// The longest name that the server takes is far longer; what is added must fit.
-const MAX_NAME: usize = 100;
 
 /// Specification of the index [`PENDING_INDEX`].
 pub fn pending_index() -> Document {
@@ -256,9 +254,6 @@ fn named(spec: &Document) -> Result<Document, Error> {
     let name = spec.get_str("name").unwrap_or_default();
     if name.starts_with(OWN) {
         return Err(cannot(format!("the index name {name:?} is reserved: it begins with {OWN:?}")));
-    }
-    if name.len() > MAX_NAME {
-        return Err(cannot(format!("the index name {name:?} is longer than the {MAX_NAME} bytes MongoTx can extend")));
     }
     Ok(spec)
 }

@@ -157,6 +157,29 @@ fn code_of_command(error: &mongodb::error::Error) -> Option<i32> {
     }
 }
 
+/// The server has no limit of names, and what MongoTx adds to one needs none.
+#[tokio::test]
+async fn names_of_indexes_may_be_long() {
+    let place = Place::new("listing_long").await;
+    let key: Document = (0..6).map(|n| (format!("averylongfieldname.sub{n}.value"), 1.into())).collect();
+    let long = "n".repeat(2_000);
+    let models = [
+        IndexModel::new(key),
+        IndexModel::new(doc! {"u": 1}).unique(true).name(&long),
+        IndexModel::new(doc! {"at": 1}).expire_after(Duration::from_secs(3600)).name(&long.to_uppercase()),
+    ];
+    let names = place.coll.create_indexes(models.clone()).await.unwrap();
+    assert!(names[0].len() > 150 && names[1..] == [long.clone(), long.to_uppercase()], "{names:?}");
+    place.coll.insert_one(&doc! {"_id": 1, "u": 1}).await.unwrap();
+    let mut session = place.begin();
+    let twice = place.coll.insert_one(&doc! {"_id": 2, "u": 1}).session(&mut session).await.unwrap_err();
+    super::assert_duplicate(&twice, doc! {"u": 1}, doc! {"u": 1});
+    drop(session);
+    assert_eq!(place.coll.create_indexes(models).await.unwrap(), names);
+    place.coll.drop_index(long).await.unwrap();
+    assert_eq!(place.coll.list_index_names().await.unwrap().len(), 3);
+}
+
 #[tokio::test]
 async fn key_of_several_indexes_drops_none_of_them() {
     let place = Place::new("listing_ambiguous").await;
