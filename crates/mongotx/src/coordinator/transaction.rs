@@ -54,6 +54,8 @@ pub(crate) struct Transaction {
     pub(crate) started: Option<Started>,
     held: HashMap<Namespace, HeldSet>,
     count: usize,
+    /// Number of documents that are its own until it ends.
+    count_own: usize,
     /// Claims on documents that others of this client have to wait for; from the start on.
     pub(crate) claims: Option<Claims>,
     doubt: Doubt,
@@ -108,6 +110,7 @@ impl Transaction {
             started: None,
             held: HashMap::new(),
             count: 0,
+            count_own: 0,
             claims: None,
             doubt: Doubt::None,
             is_half_done: false,

@@ -45,7 +45,6 @@ use crate::{
         finishing::finisher::IDS_PER_STATEMENT,
         request::{
             address::{Address, among},
-            own_key::OwnKey,
             query_options::QueryOptions,
         },
         transaction::Transaction,
@@ -108,7 +107,8 @@ impl<'c> EventLog<'c> {
         Ok(RecordedEvents { _known: known, numbers })
     }
 
-    /// Step 1: the events of the documents that the transaction holds.
+    /// Step 1: the events of the documents that the transaction holds, in the order in which these
+    /// became its own.
     async fn events_of(
         &self,
         tx: &Transaction,
@@ -116,34 +116,27 @@ impl<'c> EventLog<'c> {
         watched: &HashMap<Namespace, Watch>,
     ) -> Result<Vec<Document>> {
         let mut events = Vec::new();
-        for ns in tx.in_order(watched.keys().cloned().collect()) {
-            let Some(watch) = watched.get(&ns) else { continue };
-            for some in tx.written(&ns).chunks(IDS_PER_STATEMENT) {
-                for stored in self.fetch_own(me, &ns, some).await? {
-                    let is_replaced = stored.get("_id").is_some_and(|id| tx.is_replaced(&ns, id));
-                    events.extend(content::event(&ns, stored, is_replaced, *watch)?);
+        for (ns, watch) in watched {
+            for some in tx.written(ns).chunks(IDS_PER_STATEMENT) {
+                for stored in self.fetch_own(me, ns, some).await? {
+                    let id = stored.get("_id").unwrap_or(&Bson::Null);
+                    let (place, is_replaced) = (tx.place_of_own(ns, id), tx.is_replaced(ns, id));
+                    let event = content::event(ns, stored, is_replaced, *watch)?;
+                    events.extend(event.map(|event| (place.unwrap_or(usize::MAX), event)));
                 }
             }
         }
-        Ok(events)
+        events.sort_by_key(|(place, _)| *place);
+        Ok(events.into_iter().map(|(_, event)| event).collect())
     }
 
-    /// The documents that the transaction holds among these, as they are stored, in the same order.
+    /// The documents that the transaction holds among these, as they are stored.
     async fn fetch_own(&self, me: TxId, ns: &Namespace, some: &[Address]) -> Result<Vec<Document>> {
         let mut filter = among(some);
         filter.insert(WRITER, tx_id_to_bson(me));
         let find = doc! {"find": &ns.coll, "filter": filter};
         let found = self.core.server.collect_raw(&ns.db, find, some.len()).await?;
-        let mut found: Vec<Document> = found.iter().map(|raw| document::exact(raw)).collect::<Result<_>>()?;
-        if found.len() > 1 {
-            let places: HashMap<_, _> =
-                some.iter().enumerate().map(|(place, at)| (OwnKey::of(&at.id), place)).collect();
-            found.sort_by_key(|document| {
-                let id = document.get("_id").unwrap_or(&Bson::Null);
-                places.get(&OwnKey::of(id)).copied().unwrap_or(usize::MAX)
-            });
-        }
-        Ok(found)
+        found.iter().map(|raw| document::exact(raw)).collect()
     }
 
     /// Steps 2 and 3: answers the numbers of the events.

@@ -48,7 +48,7 @@ pub(super) struct Bracket<'a> {
 
 impl<'a> Bracket<'a> {
     pub(super) fn of(core: &'a Core, tx: &Transaction, matter: Vec<(Namespace, Query)>) -> Self {
-        let own = matter.iter().map(|(ns, _)| tx.count_own(ns)).collect();
+        let own = matter.iter().map(|(ns, _)| tx.own_mark(ns)).collect();
         let stamps = matter.iter().flat_map(|(ns, _)| stamps_of_reads(ns, None)).collect();
         Self { core, matter, own, stamps, look: None, left: BRACKETS }
     }

@@ -143,7 +143,7 @@ pub(crate) async fn note_nothing(core: &Core, tx: &mut Transaction, ns: &Namespa
     if pinned.as_ref().is_some_and(|id| tx.is_own(ns, id)) {
         return Ok(());
     }
-    let own = tx.count_own(ns);
+    let own = tx.own_mark(ns);
     let limit = if own == 0 { 1 } else { 0 };
     let query = Query { limit, sort: None, projection: Some(doc! {"_id": 1}), ..query.clone() };
     let nothing = Entry::of(ns, Read::Find(query), own, Witness::of(Digest::of([])));

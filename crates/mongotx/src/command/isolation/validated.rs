@@ -56,7 +56,7 @@ pub(crate) async fn find(core: &Core, tx: &mut Transaction, ns: &Namespace, quer
     }
     let found = committed::find(core, Some(tx), ns, query).await?;
     let read = Read::Find(query.clone());
-    if let Some(before) = tx.reads.same(ns, &read, tx.count_own(ns)) {
+    if let Some(before) = tx.reads.same(ns, &read, tx.own_mark(ns)) {
         return repeated(core, ns, found, before).await;
     }
     if !written {
@@ -67,7 +67,7 @@ pub(crate) async fn find(core: &Core, tx: &mut Transaction, ns: &Namespace, quer
     let found = at_hand(core, found).await?;
     let others = found.iter().filter(|document| !id_of(document).is_some_and(|id| tx.is_own(ns, &id)));
     let witness = Witness::of(Digest::of(others.map(AsRef::as_ref)));
-    let own = tx.count_own(ns);
+    let own = tx.own_mark(ns);
     tx.reads.note(Entry::of(ns, read, own, witness), core.options.max_documents)?;
     Ok(Documents::at_hand(found))
 }

@@ -65,8 +65,8 @@ pub(crate) struct Entry {
     /// Of the documents that match, the answer depends on those that fulfil this condition; `None`:
     /// on all.
     pub(crate) ahead: Option<Document>,
-    /// Number of own documents that the answer leaves out: the first ones that the transaction had
-    /// made its own.
+    /// Mark of the own documents that the answer leaves out: those that the transaction had made
+    /// its own by then. 0 if there were none.
     pub(crate) own: usize,
     pub(crate) witness: Witness,
     /// True if the answer showed all that was committed before it. False where a write has met the

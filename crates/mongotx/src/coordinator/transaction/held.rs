@@ -4,7 +4,7 @@
 //! shows which one it is, it is noted that there may be one that is not known
 //! ([`Transaction::hold_unknown`]).
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, HashSet, hash_map::Entry};
 
 use bson::Bson;
 use sd2v::{shard, statement::OwnReadLock, stored::check_id};
@@ -43,13 +43,13 @@ pub(super) struct HeldSet {
     /// Of the read-locked ones, those of which the server has said so: what is read under these
     /// locks must not change.
     kept: HashSet<Vec<u8>>,
-    /// Of the written ones: those that are known to be this transaction's until it ends, in the
-    /// order in which they became so.
+    /// Of the written ones: those that are known to be this transaction's until it ends, each with
+    /// the number of those of all collections that became so before it.
     own: HashMap<OwnKey, usize>,
+    /// One more than the highest of these numbers; 0 if there are none.
+    own_mark: usize,
     /// Of these, those that were replaced as a whole when they became so.
     replaced: HashSet<OwnKey>,
-    /// Number of collections that the transaction came to before this one.
-    place: usize,
     inserts: bool,
     removes: bool,
     /// A command is under way, or was never answered, that may have locked a document which only
@@ -197,8 +197,7 @@ impl Transaction {
     }
 
     fn held_in(&mut self, ns: &Namespace) -> &mut HeldSet {
-        let place = self.held.len();
-        self.held.entry(ns.clone()).or_insert_with(|| HeldSet { place, ..HeldSet::default() })
+        self.held.entry(ns.clone()).or_default()
     }
 
     fn check_room(&self, options: &ClientOptions, more: usize) -> Result<()> {
@@ -242,29 +241,37 @@ impl Transaction {
     /// were answered.
     pub(crate) fn note_own<'a>(&mut self, ns: &Namespace, ids: impl IntoIterator<Item = &'a Bson>) {
         let Some(held) = self.held.get_mut(ns) else { return };
-        for id in ids {
-            let (next, key) = (held.own.len(), OwnKey::of(id));
+        for key in ids.into_iter().map(OwnKey::of) {
             if self.replacing {
                 held.replaced.insert(key.clone());
             }
-            held.own.entry(key).or_insert(next);
+            if let Entry::Vacant(new) = held.own.entry(key) {
+                new.insert(self.count_own);
+                self.count_own += 1;
+                held.own_mark = self.count_own;
+            }
         }
     }
 
-    /// Number of documents of this collection that are its own.
-    pub(crate) fn count_own(&self, ns: &Namespace) -> usize {
-        self.held.get(ns).map_or(0, |held| held.own.len())
+    /// A mark of what is its own of this collection by now; 0 if nothing is.
+    pub(crate) fn own_mark(&self, ns: &Namespace) -> usize {
+        self.held.get(ns).map_or(0, |held| held.own_mark)
     }
 
-    /// Returns true if this document was among the first `count` that became its own.
-    pub(crate) fn was_own(&self, ns: &Namespace, id: &Bson, count: usize) -> bool {
-        count > 0
-            && self.held.get(ns).and_then(|held| held.own.get(&OwnKey::of(id))).is_some_and(|place| *place < count)
+    /// Returns true if this document was its own when the mark was made.
+    pub(crate) fn was_own(&self, ns: &Namespace, id: &Bson, mark: usize) -> bool {
+        mark > 0 && self.place_of_own(ns, id).is_some_and(|place| place < mark)
+    }
+
+    /// Number of documents, of all collections, that became its own before this one. `None`: this
+    /// one is not its own.
+    pub(crate) fn place_of_own(&self, ns: &Namespace, id: &Bson) -> Option<usize> {
+        self.held.get(ns)?.own.get(&OwnKey::of(id)).copied()
     }
 
     /// Returns true if this document is its own.
     pub(crate) fn is_own(&self, ns: &Namespace, id: &Bson) -> bool {
-        self.was_own(ns, id, usize::MAX)
+        self.place_of_own(ns, id).is_some()
     }
 
     /// Returns true if the document with this key is its own.
@@ -288,19 +295,9 @@ impl Transaction {
         self.held.iter().filter(|(_, held)| !held.written.is_empty()).map(|(ns, _)| ns)
     }
 
-    /// These of the collections, in the order in which it first held a document there.
-    pub(crate) fn in_order(&self, mut some: Vec<Namespace>) -> Vec<Namespace> {
-        some.sort_by_key(|ns| self.held.get(ns).map(|held| held.place));
-        some
-    }
-
-    /// The documents that it may have written to in this collection, in the order in which they
-    /// became its own.
+    /// The documents that it may have written to in this collection.
     pub(crate) fn written(&self, ns: &Namespace) -> Vec<Address> {
-        let Some(held) = self.held.get(ns) else { return Vec::new() };
-        let mut all: Vec<_> = held.written.values().cloned().collect();
-        all.sort_by_key(|at| held.own.get(&OwnKey::of(&at.id)).copied().unwrap_or(usize::MAX));
-        all
+        self.held.get(ns).map_or_else(Vec::new, |held| held.written.values().cloned().collect())
     }
 
     /// Returns true if this document was replaced as a whole when it became its own.

@@ -91,6 +91,26 @@ async fn many_documents_have_events_in_their_order() {
     assert_eq!(Copy::of(&events).documents(&place.named("a")), place.stored("a").await);
 }
 
+/// Of each document the first write counts, whatever the collection.
+#[tokio::test]
+async fn events_of_a_transaction_are_in_the_order_of_its_writes() {
+    let place = Watched::new("each_order").await;
+    let (a, b) = (place.coll("a"), place.coll("b"));
+    b.insert_many(&[doc! {"_id": 10}, doc! {"_id": 19}]).await.unwrap();
+    let start = place.now().await;
+    let mut session = place.begin();
+    let to = &mut session;
+    b.insert_one(&doc! {"_id": 11}).session(to).await.unwrap();
+    a.insert_one(&doc! {"_id": 1}).session(to).await.unwrap();
+    b.update_one(doc! {"_id": 10}, doc! {"$set": {"v": 1}}).session(to).await.unwrap();
+    a.insert_many(&[doc! {"_id": 2}, doc! {"_id": 3}]).session(to).await.unwrap();
+    b.delete_one(doc! {"_id": 19}).session(to).await.unwrap();
+    a.update_one(doc! {"_id": 1}, doc! {"$set": {"v": 1}}).session(to).await.unwrap();
+    session.commit().await.unwrap();
+    let kinds = place.kinds_since(start).await;
+    assert_eq!(kinds, ["insert 11", "insert 1", "update 10", "insert 2", "insert 3", "delete 19"]);
+}
+
 /// Changes that cannot be described field by field are described as a whole.
 #[tokio::test]
 async fn a_copy_is_the_same_to_the_byte() {
