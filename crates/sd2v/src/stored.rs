@@ -160,20 +160,33 @@ pub fn check_document(document: &Document) -> Result<(), Error> {
 ///
 /// # Errors
 /// [`Error::Invalid`], as the server: 53 (InvalidIdField) for a type, 52 (DollarPrefixedFieldName)
-/// for an object with a field that begins with `$`.
+/// for an object with a field that begins with `$` and is no part of a reference (`$ref`, `$id`,
+/// `$db`).
 pub fn check_id(id: &Bson) -> Result<(), Error> {
     let kind = match id {
         Bson::Array(_) => "array",
         Bson::RegularExpression(_) => "regex",
         Bson::Undefined => "undefined",
         Bson::Document(fields) => {
-            let Some(name) = fields.keys().find(|name| name.starts_with('$')) else { return Ok(()) };
+            let Some(name) = behind_reference(fields).find(|name| name.starts_with('$')) else { return Ok(()) };
             let message = format!("_id fields may not contain '$'-prefixed fields: {name} is not valid for storage.");
             return Err(Error::Invalid { code: 52, message });
         }
         _ => return Ok(()),
     };
     Err(Error::Invalid { code: 53, message: format!("The '_id' value cannot be of type {kind}") })
+}
+
+/// The names of the fields, without those of the reference that the object begins with.
+fn behind_reference(fields: &Document) -> impl Iterator<Item = &String> {
+    let names: Vec<&str> = fields.keys().take(3).map(String::as_str).collect();
+    let is_text = |name| fields.get_str(name).is_ok();
+    let of_reference = match names[..] {
+        ["$ref", "$id", "$db"] if is_text("$ref") && is_text("$db") => 3,
+        ["$ref", "$id", ..] if is_text("$ref") => 2,
+        _ => 0,
+    };
+    fields.keys().skip(of_reference)
 }
 
 /// A field path of the application may not begin with a reserved name.
@@ -225,10 +238,16 @@ mod tests {
             (Bson::Undefined, 53),
             (Bson::Document(doc! {"$numberLong": "5"}), 52),
             (Bson::Document(doc! {"x": 1, "$oid": 1}), 52),
+            (Bson::Document(doc! {"$ref": 1, "$id": 1}), 52),
+            (Bson::Document(doc! {"$id": 1, "$ref": "c"}), 52),
+            (Bson::Document(doc! {"$ref": "c", "$id": 1, "$db": 1}), 52),
+            (Bson::Document(doc! {"$ref": "c", "$id": 1, "$x": 1}), 52),
         ] {
             assert!(matches!(check_id(&id), Err(Error::Invalid { code: found, .. }) if found == code), "{id}");
         }
-        for id in [Bson::Null, 1.into(), "$a".into(), Bson::Document(doc! {"x": {"y": 1}})] {
+        let references = [doc! {"$ref": "c", "$id": 1}, doc! {"$ref": "c", "$id": {"x": 1}, "$db": "d", "x": 1}];
+        let others = [Bson::Null, 1.into(), "$a".into(), Bson::Document(doc! {"x": {"y": 1}})];
+        for id in others.into_iter().chain(references.map(Bson::Document)) {
             assert_eq!(check_id(&id), Ok(()));
         }
     }

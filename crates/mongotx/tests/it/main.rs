@@ -48,6 +48,7 @@ mod read_lease;
 mod read_locks;
 mod read_only;
 mod reads_by_key;
+mod references;
 mod replicas;
 mod reserved;
 mod round_trips;

@@ -159,11 +159,17 @@ pub(crate) fn is_conjunction(key: &str, operands: &[Bson]) -> bool {
 fn equality(condition: &Bson) -> Option<Bson> {
     match condition {
         Bson::RegularExpression(_) | Bson::Undefined => None,
-        Bson::Document(operators) if operators.keys().any(|key| key.starts_with('$')) => {
+        Bson::Document(operators) if operators.keys().any(|key| key.starts_with('$')) && !is_reference(operators) => {
             operators.iter().find_map(|(operator, argument)| equality_operator(operator, argument))
         }
         value => Some(value.clone()),
     }
+}
+
+/// Returns true if the server takes it for a reference to a document, which is a value.
+fn is_reference(value: &Document) -> bool {
+    let is_text = |name| matches!(value.get(name), Some(Bson::String(_)));
+    is_text("$ref") && value.contains_key("$id") && (!value.contains_key("$db") || is_text("$db"))
 }
 
 fn equality_operator(operator: &str, argument: &Bson) -> Option<Bson> {
@@ -199,6 +205,22 @@ mod tests {
     use bson::doc;
 
     use super::*;
+
+    #[test]
+    fn references_are_values() {
+        let reference = doc! {"$ref": "c", "$id": 1};
+        let value = Some(Bson::Document(reference.clone()));
+        for filter in [
+            doc! {"_id": reference.clone()},
+            doc! {"_id": {"$eq": reference.clone()}},
+            doc! {"$and": [{"_id": {"$in": [reference.clone()]}}]},
+        ] {
+            assert_eq!(equality_id(&filter), value, "{filter}");
+        }
+        for filter in [doc! {"_id": {"$ref": 1, "$id": 1}}, doc! {"_id": {"$id": 1}}] {
+            assert_eq!(equality_id(&filter), None, "{filter}");
+        }
+    }
 
     #[test]
     fn only_equalities_of_just_these_fields_demand_a_key() {
