@@ -174,12 +174,14 @@ impl Locking {
     ) -> Result<Applied> {
         let PreparedWrite { me, target, change, collection, .. } = write;
         let mut owned = tx.may_hold(target.ns, &target.at.id);
+        // An attempt that matches nothing has not locked it.
+        let was_held = owned;
         // A statement may have locked it without being the one that is answered with it: earlier,
         // before it was refused, or to ask the copy (`attempt_blindly`).
         let mut may_be_locked = owned || tx.has_read_locks(target.ns);
         tx.check_alive()?;
         for _ in 0..ATTEMPTS {
-            let attempted = self.attempt(tx, me, target, change, turn.left.take()).await;
+            let attempted = self.attempt(tx, me, target, change, turn.left.take(), was_held).await;
             // The transaction held the document, and its lock is gone: the document was free, or a
             // rival has it now.
             if std::mem::take(&mut owned)
@@ -247,7 +249,7 @@ impl Locking {
         Ok(())
     }
 
-    /// Step 1. `None`: nothing matched.
+    /// Step 1. `None`: nothing matched. `was_held`: an earlier write may have locked the document.
     async fn attempt(
         &self,
         tx: &mut Transaction,
@@ -255,6 +257,7 @@ impl Locking {
         target: &Target<'_>,
         change: &Change<'_>,
         left: Option<TxId>,
+        was_held: bool,
     ) -> Result<Option<Applied>> {
         let own_lock = tx.read_lock(target.ns, &target.at.id);
         let read_locked = own_lock > OwnReadLock::None;
@@ -285,8 +288,9 @@ impl Locking {
         let (statements, filters) = match change {
             Change::Remove => {
                 // A document that this transaction may hold already is marked by the second
-                // statement: the number of documents changed then shows which it was.
-                let lock = if owned { statement::lock_copy } else { statement::lock_remove };
+                // statement: the number of documents changed then shows which it was. (Any other is
+                // not copied: a large one could not be stored twice.)
+                let lock = if was_held { statement::lock_copy } else { statement::lock_remove };
                 (vec![lock(safe, me, own_lock, false), statement::mark_removed(mine, me, false)], None)
             }
             Change::Update { update, array_filters } => {

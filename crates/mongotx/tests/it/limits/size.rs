@@ -2,7 +2,7 @@
 //! update.
 
 use bson::{Document, doc};
-use mongotx::{Error, ErrorKind, Isolation, Session, TransactionOptions};
+use mongotx::{Error, ErrorKind, Isolation, Session, Step, TransactionOptions};
 
 use crate::limits::Scene;
 
@@ -116,6 +116,26 @@ async fn insert_outside_a_transaction_is_limited_as_by_the_server() {
     // Nothing doubles where nothing is locked.
     scene.a.update_one(doc! {"_id": 10}, doc! {"$inc": {"n": 1}}).await.unwrap();
     assert_eq!(scene.seen(10).await.unwrap().get_i32("n").unwrap(), 1);
+}
+
+/// The committed document is finished first, and then marked: it is at no time stored twice.
+#[tokio::test]
+async fn a_document_that_cannot_double_is_removed_just_after_it_was_committed() {
+    let scene = Scene::set_up().await;
+    // Nothing is finished by the client that has committed it.
+    let gate = crate::quiet::Gate::before(&[Step::BeforeFinish]);
+    gate.shut();
+    let inserting = scene.world.client_with(60_000, gate.clone()).await;
+    let mut session = inserting.session();
+    session.begin().unwrap();
+    let coll = scene.world.collection(&inserting, "a");
+    coll.insert_one(&document_of(10, 15 * MB)).session(&mut session).await.unwrap();
+    session.commit().await.unwrap();
+    let mut session = open(&scene).await;
+    assert_eq!(scene.a.delete_one(doc! {"_id": 10}).session(&mut session).await.unwrap(), 1);
+    goes_on(&scene, session).await;
+    assert_eq!(scene.seen(10).await, None);
+    gate.open();
 }
 
 #[tokio::test]
