@@ -12,11 +12,13 @@
 //! - `frozen`: indexes that keep locks out while a collection is renamed.
 //! - `expiry`: which documents a TTL index removes.
 //! - `plan`: the answer to an `explain`, with the application's indexes in it.
+//! - `stats`: the documents of `$indexStats`, likewise.
 
 mod expiry;
 mod form;
 mod frozen;
 mod plan;
+mod stats;
 mod unique;
 
 pub use crate::update::{touches, touches_stored};
@@ -27,4 +29,5 @@ pub use form::{
 };
 pub use frozen::{freeze, holds_while_renamed, is_frozen};
 pub use plan::show_plan;
+pub(crate) use stats::show_statistics;
 pub use unique::Unique;

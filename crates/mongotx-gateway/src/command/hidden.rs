@@ -1,5 +1,5 @@
 //! Server commands whose answers would show what MongoTx stores for itself (its database, its
-//! indexes): these parts are removed.
+//! indexes): these parts are removed, and the application's unique indexes have their names.
 
 use bson::{Bson, Document};
 use mongotx::is_own_collection;
@@ -9,6 +9,8 @@ use crate::{failure::Answer, fields::as_number, reply::Reply};
 
 /// Prefix of the names of indexes that are MongoTx's.
 pub(super) const OWN: &str = "_mongotx_";
+/// Prefix of those that the application's unique indexes are stored as, followed by its names.
+const UNIQUE: &str = "_mongotx_unique.";
 
 /// `listDatabases`, without the database of the client records unless there is more in it, and
 /// without those that the user has no role on.
@@ -44,27 +46,32 @@ pub(super) async fn statistics(call: &mut Call<'_>) -> Answer<Reply> {
     call.namespace()?;
     let mut reply = server_reply(call).await?;
     let hidden = ["keysPerIndex", "indexSizes"].iter().filter_map(|field| reply.get_document(field).ok());
-    let hidden = hidden.map(|listed| listed.keys().filter(|name| name.starts_with(OWN)).count()).max().unwrap_or(0);
+    let hidden =
+        hidden.map(|listed| listed.keys().filter(|name| shown_name(name).is_none()).count()).max().unwrap_or(0);
     for count in ["nIndexes", "nindexes"] {
         if let Some(all) = reply.get(count).and_then(as_number) {
             reply.insert(count, i32::try_from(all).unwrap_or(i32::MAX).saturating_sub(hidden as i32));
         }
     }
-    hide_indexes(&mut reply);
+    show_indexes(&mut reply);
     Ok(reply.into())
 }
 
-/// Drops every field that has the name of such an index, at any depth.
-fn hide_indexes(document: &mut Document) {
-    let own: Vec<String> = document.keys().filter(|name| name.starts_with(OWN)).cloned().collect();
-    for name in own {
-        document.remove(name);
-    }
-    for (_, value) in document.iter_mut() {
-        if let Bson::Document(nested) = value {
-            hide_indexes(nested);
+/// The application's name of a stored index. `None`: the index is MongoTx's own.
+fn shown_name(stored: &str) -> Option<&str> {
+    stored.strip_prefix(UNIQUE).or_else(|| (!stored.starts_with(OWN)).then_some(stored))
+}
+
+/// Drops every field that has the name of an index of MongoTx's, at any depth, and renames those of
+/// unique indexes.
+fn show_indexes(document: &mut Document) {
+    let fields = std::mem::take(document).into_iter().filter_map(|(name, mut value)| {
+        if let Bson::Document(nested) = &mut value {
+            show_indexes(nested);
         }
-    }
+        shown_name(&name).map(|shown| (shown.to_owned(), value))
+    });
+    *document = fields.collect();
 }
 
 /// `dbStats` and `dataSize`: there is nothing in them to hide.
@@ -84,11 +91,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn own_indexes_are_hidden_at_any_depth() {
-        let mut stats =
-            doc! {"indexSizes": {"_id_": 1, "_mongotx_pending": 2}, "shards": {"a": {"_mongotx_unsafe.x": 1}}};
-        hide_indexes(&mut stats);
-        assert_eq!(stats, doc! {"indexSizes": {"_id_": 1}, "shards": {"a": {}}});
+    fn own_indexes_are_hidden_at_any_depth_and_unique_ones_shown() {
+        let mut stats = doc! {
+            "indexSizes": {"_id_": 1, "_mongotx_pending": 2, "_mongotx_unique.x": 3, "y": 4},
+            "shards": {"a": {"_mongotx_unsafe.x": 1, "_mongotx_unique.x": {"valid": true}}},
+        };
+        show_indexes(&mut stats);
+        let expected = doc! {"indexSizes": {"_id_": 1, "x": 3, "y": 4}, "shards": {"a": {"x": {"valid": true}}}};
+        assert_eq!(stats.to_string(), expected.to_string());
     }
 
     #[test]

@@ -14,13 +14,11 @@ use crate::{
     expression::path,
     filter::{check_filter, guard_filter},
     geo::{GeoNear, hide_distance, sort_by_distance},
+    index::show_statistics,
     names::{INSERT, REMOVE, RESERVED, WRITER},
     view,
     visible::Visible,
 };
-
-/// Indexes of MongoTx begin so.
-const OWN_INDEXES: &str = "^_mongotx_";
 
 impl Mapper<'_> {
     /// A pipeline on a collection.
@@ -156,7 +154,7 @@ impl Mapper<'_> {
         }
         let mut mapped = vec![first.clone()];
         if name == "$indexStats" {
-            mapped.push(doc! {"$match": {"name": {"$not": {"$regex": OWN_INDEXES}}}});
+            mapped.extend(show_statistics());
         }
         mapped.extend(self.stages(rest, place, depth)?);
         Ok(mapped)

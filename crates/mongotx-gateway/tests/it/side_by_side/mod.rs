@@ -10,5 +10,6 @@ mod index_reads;
 mod map_reduce;
 pub(crate) mod pair;
 mod renamed;
+mod statistics;
 mod tailable;
 mod transactions;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bson::{Bson, Document, doc};
-use mongotx::{ClientOptions, Session, Step};
+use mongotx::{ClientOptions, IndexModel, Session, Step};
 
 use crate::aggregate::{World, all, begun, change};
 
@@ -194,6 +194,16 @@ async fn statistics_run_as_they_are_and_hide_indexes_of_mongotx() {
     let shown = all(world.coll("a").aggregate([doc! {"$indexStats": {}}])).await;
     let shown: Vec<&str> = shown.iter().map(|index| index.get_str("name").unwrap()).collect();
     assert_eq!(shown, ["_id_"]);
+    world.coll("a").create_index(IndexModel::new(doc! {"n": 1, "to": -1}).unique(true).name("u")).await.unwrap();
+    let sorted = [doc! {"$indexStats": {}}, doc! {"$sort": {"name": 1}}];
+    let shown = all(world.coll("a").aggregate(sorted)).await;
+    assert_eq!(shown.len(), 2);
+    assert_eq!(shown[1].get_str("name").unwrap(), "u");
+    let spec = shown[1].get_document("spec").unwrap();
+    for shown in [&shown[1], spec] {
+        assert_eq!(shown.get_document("key").unwrap().to_string(), r#"{ "n": 1, "to": -1 }"#);
+    }
+    assert_eq!(spec.get_str("name").unwrap(), "u");
     let stats = all(world.coll("a").aggregate([doc! {"$collStats": {"count": {}}}])).await;
     assert_eq!(stats[0].get_i32("count").unwrap(), 3);
 }
