@@ -97,7 +97,9 @@ impl Tally {
             note_unknown(call, [statement], error, &Failure::from(error));
             return Ok(true);
         }
-        if error.kind() != ErrorKind::Invalid {
+        // A name that no collection can have is the command's, and no statement's.
+        let is_of_name = error.code() == Some(codes::INVALID_NAMESPACE);
+        if error.kind() != ErrorKind::Invalid || is_of_name {
             let failure = Failure::from(error);
             note_unknown(call, [statement], error, &failure);
             return Err(failure);

@@ -22,6 +22,22 @@ fn five() -> Document {
 }
 
 #[tokio::test]
+async fn writes_to_names_that_no_collection_has_are_refused_the_same() {
+    let long = "n".repeat(256);
+    let commands = ["a$b", &long, ".a", ""].into_iter().flat_map(|name| {
+        let upsert = doc! {"q": {"_id": 1}, "u": {"$set": {"a": 1}}, "upsert": true};
+        [
+            doc! {"insert": name, "documents": [{"_id": 1}]},
+            doc! {"insert": name, "documents": [{"_id": 1}, {"_id": 2}], "ordered": false},
+            doc! {"update": name, "updates": [upsert.clone()]},
+            doc! {"update": name, "updates": [upsert.clone(), upsert]},
+            doc! {"delete": name, "deletes": [{"q": {"_id": 1}, "limit": 1}]},
+        ]
+    });
+    all_same("cmp_bad_names", commands.collect()).await;
+}
+
+#[tokio::test]
 async fn finds_are_answered_the_same() {
     let sorted = |more: Document| {
         let mut find = doc! {"find": "c", "sort": {"_id": 1}};
