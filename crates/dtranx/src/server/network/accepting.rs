@@ -226,7 +226,8 @@ impl NetworkStage {
             Overdue::Message => {
                 self.connection_stats.closed_slow += 1;
                 let limit = format!("limits.frame_ms: the rest of it did not come within {} ms", self.frame_ms);
-                eprintln!("dtranx: server {}: a connection is closed in a message: {limit}", self.me);
+                let remark = format!("dtranx: server {}: a connection is closed in a message: {limit}", self.me);
+                self.remarks.say(remark, now_ms);
                 self.refuse_part(token, limit, now_ms);
             }
             Overdue::Request => self.connection_stats.closed_idle += 1,

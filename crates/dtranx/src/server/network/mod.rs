@@ -12,6 +12,7 @@ mod handshake;
 mod incoming;
 mod leaders;
 mod peers;
+mod remarks;
 mod requests;
 mod sessions;
 mod turns;
@@ -31,6 +32,7 @@ use self::budget::Budget;
 use self::connection::{CHUNK_BYTES, Connection};
 use self::leaders::Leaders;
 use self::peers::Peers;
+use self::remarks::Remarks;
 use self::sessions::Sessions;
 use super::descriptors;
 use super::engine::Port;
@@ -112,6 +114,7 @@ pub(super) struct NetworkStage {
     /// The bytes that clients hold.
     budget: Budget,
     connection_stats: ConnectionStats,
+    remarks: Remarks,
     handshake_ms: u64,
     frame_ms: u64,
     client_idle_ms: u64,
@@ -211,6 +214,7 @@ impl NetworkStage {
             accept_at_ms: 0,
             recount_at_ms: 0,
             first: Token(0),
+            remarks: Remarks::default(),
         })
     }
 
