@@ -15,17 +15,21 @@ use super::{
 impl Group {
     /// Carries out what the crate wants: what is to be written, then what is to be sent.
     pub(super) fn carry_out(&mut self, out: &mut Vec<Command>) {
+        if self.lead.is_some() && !self.members().has_vote(self.config.me) && !self.has(Flaw::LeavesWithTheFinal) {
+            self.leave_the_final();
+        }
         let actions = self.raft.take();
         self.follow_role(out);
         self.write(&actions, out);
-        self.committed = self.committed.max(self.raft.committed());
+        self.note_committed();
         if actions.set_election_timeout {
             let timer = if self.lead.is_some() { Timer::Heartbeat } else { Timer::Election };
             out.push(Command::Set(timer));
         }
-        for to in self.others() {
-            if let Some(message) = actions.broadcast_message.clone() {
-                self.send(to, message, out);
+        if let Some(message) = actions.broadcast_message {
+            let is_candidacy = matches!(message, noraft::Message::RequestVoteCall { .. });
+            for to in if is_candidacy { self.other_voters() } else { self.others() } {
+                self.send(to, message.clone(), out);
             }
         }
         for (to, message) in actions.send_messages {
@@ -76,8 +80,10 @@ impl Group {
         match message {
             noraft::Message::AppendEntriesCall { from, term, commit_index, entries } => {
                 if let Some(entries) = self.acknowledged.unsaid(to, entries) {
+                    let commit_index = self.told(commit_index);
                     let call = noraft::Message::AppendEntriesCall { from, term, commit_index, entries };
-                    out.push(Command::Send { to, message: Message::Raft(call) });
+                    // A term that nobody else has heard of is synced first (0088, C12).
+                    self.tell(to, Message::Raft(call), out);
                 }
             }
             noraft::Message::AppendEntriesReply { from, term, .. } if self.raft.vote() != Some(to) => {

@@ -4,7 +4,10 @@
 
 use std::collections::BTreeSet;
 
-use super::id::{MemberId, WriteId};
+use super::{
+    configuration::Configuration,
+    id::{MemberId, WriteId},
+};
 
 /// The members that were heard of since the timers went off last, and the last write before.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -24,9 +27,11 @@ impl Contact {
         self.heard.insert(from);
     }
 
-    /// Begins another period. Returns true if a majority was heard of in the last one.
-    pub(super) fn has_majority(&mut self, majority: usize) -> bool {
-        std::mem::take(&mut self.heard).len() + 1 >= majority
+    /// Begins another period. Returns true if a majority was heard of in the last one, with this
+    /// member itself.
+    pub(super) fn has_majority(&mut self, members: &Configuration, me: MemberId) -> bool {
+        let heard = std::mem::take(&mut self.heard);
+        members.is_majority(|member| member == me || heard.contains(&member))
     }
 
     /// Begins another period. Returns true if all that was written before the last one is synced.

@@ -2,9 +2,12 @@
 
 use std::collections::VecDeque;
 
+use noraft::LogEntry;
+
 use super::{
+    configuration::Configuration,
     event::{Found, State},
-    id::{Entries, Index, Position, WriteId},
+    id::{Entries, Index, MemberId, Position, WriteId},
 };
 
 /// The records that a disk has for certain, and those that it may lose.
@@ -14,10 +17,10 @@ pub(crate) struct Disk {
     unsynced: VecDeque<(WriteId, Record)>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Record {
     State(State),
-    Entry(Position),
+    Entry(Position, LogEntry),
 }
 
 impl Disk {
@@ -31,7 +34,7 @@ impl Disk {
     }
 
     pub(crate) fn write(&mut self, write: WriteId, state: Option<State>, entries: Option<Entries>) {
-        let entries = entries.iter().flat_map(Entries::iter_with_positions).map(|(at, _)| Record::Entry(at));
+        let entries = entries.iter().flat_map(Entries::iter_with_positions).map(|(at, kind)| Record::Entry(at, kind));
         let records: Vec<Record> = state.map(Record::State).into_iter().chain(entries).collect();
         self.unsynced.extend(records.into_iter().map(|record| (write, record)));
     }
@@ -43,9 +46,11 @@ impl Disk {
 
     /// Makes all durable up to this write.
     pub(crate) fn sync(&mut self, through: WriteId) {
-        while let Some((_, record)) = self.unsynced.front().copied().filter(|(write, _)| *write <= through) {
+        let is_synced = |(write, _): &(WriteId, Record)| *write <= through;
+        while self.unsynced.front().is_some_and(is_synced)
+            && let Some((_, record)) = self.unsynced.pop_front()
+        {
             self.keep(record);
-            self.unsynced.pop_front();
         }
     }
 
@@ -55,6 +60,16 @@ impl Disk {
             self.keep(record);
         }
         self.durable.clone()
+    }
+
+    /// Puts another store in the place of this one, in all configurations (0081, R1).
+    pub(crate) fn rename(&mut self, old: MemberId, new: MemberId) {
+        self.durable.entries = renamed_in(&self.durable.entries, old, new);
+        for (_, record) in &mut self.unsynced {
+            if let Record::Entry(_, kind) = record {
+                *kind = renamed(kind.clone(), old, new);
+            }
+        }
     }
 
     /// Returns true if this entry is durable and not void.
@@ -74,14 +89,30 @@ impl Disk {
     fn keep(&mut self, record: Record) {
         match record {
             Record::State(state) => self.durable.state = state,
-            Record::Entry(at) => {
+            Record::Entry(at, kind) => {
                 let entries = &mut self.durable.entries;
                 let before = at.index.get() - 1 - entries.prev_position().index.get();
                 assert!(before <= entries.len() as u64, "an entry is missing before {at:?}");
                 entries.truncate(before as usize);
                 let begins = entries.last_position().term != at.term;
-                entries.push(if begins { noraft::LogEntry::Term(at.term) } else { noraft::LogEntry::Command });
+                entries.push(if begins { LogEntry::Term(at.term) } else { kind });
             }
         }
+    }
+}
+
+/// Entries with another store in the place of this one.
+pub(crate) fn renamed_in(entries: &Entries, old: MemberId, new: MemberId) -> Entries {
+    Entries::from_iter(entries.prev_position(), entries.iter().map(|entry| renamed(entry, old, new)))
+}
+
+fn renamed(entry: LogEntry, old: MemberId, new: MemberId) -> LogEntry {
+    match entry {
+        LogEntry::ClusterConfig(config) => {
+            let mut configuration = Configuration::from(&config);
+            configuration.rename(old, new);
+            LogEntry::ClusterConfig((&configuration).into())
+        }
+        entry => entry,
     }
 }

@@ -1,7 +1,9 @@
 //! Events of a member's machine, and what it wants done.
 
+use std::collections::BTreeSet;
+
 use super::{
-    id::{AnswerId, Entries, Index, MemberId, Term, WriteId},
+    id::{AnswerId, Entries, Index, MemberId, Position, Term, WriteId},
     message::Message,
     promised::Promised,
 };
@@ -20,6 +22,13 @@ pub(crate) enum Event {
     Synced { through: WriteId },
     /// The node of this life has said something that speaks of now (G6).
     Hold { life: Term, answer: AnswerId },
+    /// An operator wants these members, with and without a vote, and all others gone (0088). The
+    /// caller has seen that new ones take the same stores for the places as this one.
+    #[cfg_attr(not(test), allow(dead_code, reason = "servers do not change their members yet"))]
+    Change { voters: BTreeSet<MemberId>, learners: BTreeSet<MemberId> },
+    /// Another member has a configuration of these members in force (0088, C6).
+    #[cfg_attr(not(test), allow(dead_code, reason = "servers do not change their members yet"))]
+    Meet { at: Position, members: BTreeSet<MemberId> },
 }
 
 /// A timer. Durations are the caller's, and so is the chance in them.
@@ -82,8 +91,25 @@ pub(crate) enum Command {
     Follow(Promised),
     /// This member may have a vote from now on: keep that, and start it again with one.
     Rejoined,
+    /// Nothing is changed, for this reason (0088).
+    #[cfg_attr(not(test), allow(dead_code, reason = "servers do not change their members yet"))]
+    Unchanged(Unchanged),
     /// Stop this member: its log, or another one's, is not what it was. Nothing follows.
     Stop(Damage),
+}
+
+/// Reason why the members of a group are not changed.
+#[cfg_attr(not(test), allow(dead_code, reason = "servers do not change their members yet"))]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Unchanged {
+    /// No life serves on this member.
+    NoLeader,
+    /// The last change, with the entry of this index, is not over.
+    UnderWay { at: Index },
+    /// No voters or too many, too many learners, a voter that is to be a learner, or no difference.
+    NoSuchGroup,
+    /// This member is to get a vote, and is no learner that has all that is committed.
+    Behind { member: MemberId, counted: Index, committed: Index },
 }
 
 /// Damage of a log that a member notices: a state that no sound log gets into.

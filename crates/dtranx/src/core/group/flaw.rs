@@ -39,4 +39,16 @@ pub(crate) enum Flaw {
     VotesBeforeItRejoined,
     /// 0081, R5: a rejoining member has a vote before it has what the others had.
     RejoinsEmpty,
+    /// 0088, C1: a member that starts goes by the configuration before its log.
+    ForgetsConfigurations,
+    /// 0088, C2: a member that gets a joint configuration goes by the next voters alone.
+    GoesByNextVoters,
+    /// 0088, C2: a round of a joint configuration is confirmed by the next voters alone.
+    RoundsByNextVoters,
+    /// 0088, C8: a leader that has no vote next appends the final configuration.
+    LeavesWithTheFinal,
+    /// 0088, C11: answers to a rejoining member count while a change is under way.
+    RejoinsDuringChange,
+    /// 0088, C12: a leader that alone has a vote calls entries committed that it has not synced.
+    CommitsAlone,
 }

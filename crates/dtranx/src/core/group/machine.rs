@@ -1,11 +1,13 @@
 //! [`Group`]: one member's machine. The kept Raft decides; what it wants done is turned into
 //! commands that keep the rules.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use super::{
     acknowledgement::Acknowledgements,
     canvass::Canvass,
+    config::Config,
+    configuration::Configuration,
     contact::Contact,
     event::{Command, Damage, Event, Found, State, Timer},
     flaw::Flaw,
@@ -18,19 +20,6 @@ use super::{
     raft::Raft,
     rounds::Rounds,
 };
-
-/// The members of a group, and which of them this one is.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Config {
-    pub(crate) me: MemberId,
-    /// Stores with a vote: three, five or seven.
-    pub(crate) members: BTreeSet<MemberId>,
-    /// State of this one if its store has taken a lost one's place, and it has no vote yet.
-    pub(crate) rejoins: Option<Rejoin>,
-    /// Rule that is broken on purpose, in tests only.
-    #[cfg(test)]
-    pub(crate) flaw: Option<Flaw>,
-}
 
 /// The machine of one member.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -56,13 +45,16 @@ pub(crate) struct Group {
     pub(super) contact: Contact,
     /// Answers of the others, while this member rejoins.
     pub(super) rejoining: Rejoining,
+    /// Stores of configurations that others have told of, with the place of the latest that names
+    /// each.
+    pub(super) met: BTreeMap<MemberId, Position>,
     pub(super) is_stopped: bool,
 }
 
 impl Group {
     /// The machine of a member that starts, for the first time or again.
     pub(crate) fn start(config: Config, found: Found, out: &mut Vec<Command>) -> Self {
-        let raft = Raft::new(config.me, &config.members, &found.state, found.entries.clone());
+        let raft = Raft::new(&config, &found.state, found.entries.clone());
         let own = OwnLog::new(found.entries);
         let committed = Index::new(found.state.committed).max(own.beginning());
         let mut group = Self {
@@ -80,6 +72,7 @@ impl Group {
             canvass: Canvass::default(),
             contact: Contact::default(),
             rejoining: Rejoining::default(),
+            met: BTreeMap::new(),
             is_stopped: false,
             own,
         };
@@ -120,6 +113,8 @@ impl Group {
                     self.hold(answer, out);
                 }
             }
+            Event::Change { voters, learners } => self.change(voters, learners, out),
+            Event::Meet { at, members } => self.meet(at, members),
         }
         self.act(out);
         if !self.is_stopped {
@@ -181,29 +176,35 @@ impl Group {
         self.own.position(self.own.last())
     }
 
+    /// Returns true if this entry is written and not void.
+    #[cfg(test)]
+    pub(crate) fn has_written(&self, entry: Position) -> bool {
+        self.own.entries().contains(entry)
+    }
+
     /// The last write that was asked for.
     #[cfg(test)]
     pub(crate) fn last_write(&self) -> WriteId {
         self.own.last_write()
     }
 
-    #[cfg(test)]
     pub(super) fn has(&self, flaw: Flaw) -> bool {
-        self.config.flaw == Some(flaw)
+        self.config.has(flaw)
     }
 
-    #[cfg(not(test))]
-    #[allow(clippy::unused_self, reason = "a test asks the configuration")]
-    pub(super) const fn has(&self, _: Flaw) -> bool {
-        false
+    /// Returns true if a flaw lets a leader call committed what it has not synced.
+    pub(super) fn has_unsynced_commits(&self) -> bool {
+        self.has(Flaw::CountsUnsynced) || self.has(Flaw::CommitsAlone)
     }
 
-    pub(super) fn majority(&self) -> usize {
-        self.config.members.len() / 2 + 1
-    }
-
+    /// The other members, those without a vote too.
     pub(super) fn others(&self) -> Vec<MemberId> {
-        self.config.members.iter().copied().filter(|member| *member != self.config.me).collect()
+        self.members().members().into_iter().filter(|member| *member != self.config.me).collect()
+    }
+
+    /// The other members that have a vote.
+    pub(super) fn other_voters(&self) -> Vec<MemberId> {
+        self.others().into_iter().filter(|member| self.members().has_vote(*member)).collect()
     }
 
     fn tick(&mut self, timer: Timer, out: &mut Vec<Command>) {
@@ -218,7 +219,7 @@ impl Group {
             }
             Timer::Contact if self.lead.is_some() => {
                 out.push(Command::Set(timer));
-                if !self.contact.has_majority(self.majority()) {
+                if !self.contact.has_majority(&self.raft.in_force().configuration, self.config.me) {
                     self.step_down(out);
                 }
             }
@@ -234,18 +235,24 @@ impl Group {
 
     /// Asks the others whether they would vote for this member (PreVote).
     fn ask(&mut self, out: &mut Vec<Command>) {
-        if self.lead.is_some() || !self.config.members.contains(&self.config.me) {
+        if self.lead.is_some() || !self.members().has_vote(self.config.me) {
             return;
         }
         out.push(Command::Set(Timer::Election));
+        if self.is_leaving() && self.canvass.waits_once() {
+            return;
+        }
         let (term, last) = (self.raft.term() + Term::new(1), self.raft.last());
         self.canvass.ask(self.config.me, term);
-        out.extend(self.others().into_iter().map(|to| Command::Send { to, message: Message::Ask { term, last } }));
+        let asked = self.other_voters().into_iter();
+        out.extend(asked.map(|to| Command::Send { to, message: Message::Ask { term, last } }));
+        self.stand_if_granted(out);
     }
 
     /// More of the own log is synced: what waited for that leaves, and more is counted.
     fn sync(&mut self, through: WriteId, out: &mut Vec<Command>) {
         self.own.sync(through);
+        self.note_committed();
         self.outbox.leave(self.own.synced_write(), out);
         self.acknowledge(out);
         for from in self.others() {
@@ -258,7 +265,7 @@ impl Group {
 
     /// The node has said something that speaks of now.
     fn hold(&mut self, answer: AnswerId, out: &mut Vec<Command>) {
-        let (through, begun) = (self.rounds.through(self.majority()), self.rounds.begun());
+        let (through, begun) = (self.confirmed_through(), self.rounds.begun());
         if self.has(Flaw::Unconfirmed) {
             out.push(Command::Release { answer });
         } else if self.has(Flaw::ConfirmedBefore) && through > 0 {
@@ -273,14 +280,26 @@ impl Group {
 
     /// Lets leave what is confirmed, and begins the next round if something waits for it.
     pub(super) fn go_round(&mut self, out: &mut Vec<Command>) {
-        self.rounds.release(self.majority(), out);
-        if self.rounds.is_due(self.majority()) {
+        self.rounds.release(self.confirmed_through(), out);
+        if self.rounds.is_due(self.confirmed_through()) {
             self.begin_round(out);
+            // One that alone has a vote has confirmed it.
+            self.rounds.release(self.confirmed_through(), out);
         }
+    }
+
+    /// The last round that a majority has confirmed.
+    fn confirmed_through(&self) -> u64 {
+        let (members, me) = (self.members(), self.config.me);
+        if self.has(Flaw::RoundsByNextVoters) && members.is_joint() {
+            return self.rounds.through(&Configuration::of(members.next.clone()), me);
+        }
+        self.rounds.through(members, me)
     }
 
     fn begin_round(&mut self, out: &mut Vec<Command>) {
         let message = Message::Round { term: self.raft.term(), number: self.rounds.begin() };
+        // Learners, too: one that gets a vote while a round is under way has been asked.
         out.extend(self.others().into_iter().map(|to| Command::Send { to, message: message.clone() }));
     }
 
@@ -288,7 +307,7 @@ impl Group {
     /// later term, and there is none.
     fn step_down(&mut self, out: &mut Vec<Command>) {
         let state = self.state();
-        self.raft = Raft::new(self.config.me, &self.config.members, &state, self.own.entries().clone());
+        self.raft = Raft::new(&self.config, &state, self.own.entries().clone());
         self.carry_out(out);
     }
 

@@ -19,9 +19,9 @@ pub(crate) enum Message {
     Would { term: Term, asked: Term, grants: bool },
     /// A store that has taken a lost one's place asks what that one can have promised.
     Rejoin,
-    /// The answer: term and last entry of who gives it, whether it is rejoining, too, and whom it
-    /// takes for the members.
-    RejoinAnswer { term: Term, last: Position, rejoins: bool, members: BTreeSet<MemberId> },
+    /// The answer: term and last entry of who gives it, whether it is rejoining, too, whom it takes
+    /// for the members, and in which configuration; `None` if that may still be another one.
+    RejoinAnswer { term: Term, last: Position, rejoins: bool, members: BTreeSet<MemberId>, settled: Option<Position> },
 }
 
 /// Greatest term and index that a member believes: neither is reached, and none overflows.

@@ -18,17 +18,23 @@
 //! - `life`: when a node begins, hears that something is logged, and ends (G1, G4, G5).
 //! - `rounds`: answers that speak of now wait for a round that begins after them (G6).
 //! - `canvass`: PreVote. `contact`: CheckQuorum, and the leader whose disk hangs (G21).
-//! - `machine`: these together, [`Group`]; `receive`: its messages; `carry_out`: what the crate
-//!   wants. Nothing of a store that is not a member gets past the first line there (G10). Terms of
-//!   batches are the crate's (G2), and who answers inquiries is the coordinator's (G7).
+//! - `config`: what a machine is started with. `machine`: these together, [`Group`]; `receive`: its
+//!   messages; `carry_out`: what the crate wants. Nothing of a store that is not a member gets past
+//!   the first line there (G10). Terms of batches are the crate's (G2), and who answers inquiries
+//!   is the coordinator's (G7).
 //! - `rejoin`: a store in the place of a lost one, which has no vote yet (decision 0081).
 //!   `promised`: what the lost one can have promised.
+//! - `configuration`: who counts, and majorities. `change`: how that changes, and who is heard
+//!   beside (decision 0088).
 //! - `flaw`: rules that a test breaks. `disk`, `model`: what a crash leaves of a log, and
 //!   what a model need not tell apart.
 
 mod acknowledgement;
 mod canvass;
 mod carry_out;
+mod change;
+mod config;
+mod configuration;
 mod contact;
 #[cfg(test)]
 pub(crate) mod disk;
@@ -48,11 +54,17 @@ mod receive;
 mod rejoin;
 mod rounds;
 
+pub(crate) use config::Config;
+#[cfg(test)]
+pub(crate) use configuration::Configuration;
+pub(crate) use configuration::Placed;
+#[cfg(test)]
+pub(crate) use event::Unchanged;
 pub(crate) use event::{Command, Damage, Event, Found, State, Timer};
 #[cfg(test)]
 pub(crate) use flaw::Flaw;
 pub(crate) use id::{AnswerId, Entries, Index, MemberId, Position, Term, WriteId};
-pub(crate) use machine::{Config, Group};
+pub(crate) use machine::Group;
 pub(crate) use message::Message;
 pub(crate) use promised::{Promised, Rejoin};
 

@@ -3,7 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use super::id::{MemberId, Position, Term};
+use super::{
+    configuration::Configuration,
+    id::{MemberId, Position, Term},
+};
 
 /// State of a member whose store has taken a lost one's place, until it has a vote.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -49,11 +52,12 @@ impl Rejoining {
         others.into_iter().filter(is_missing).collect()
     }
 
-    /// The bounds, if all others have answered, of which a majority of the group has a vote.
-    pub(super) fn bounds(&self, others: &[MemberId], majority: usize) -> Option<Promised> {
-        let full = self.answers.values().filter(|answer| !answer.rejoins).count();
+    /// The bounds, if all others have answered, and those of them that are not rejoining are a
+    /// majority of the group.
+    pub(super) fn bounds(&self, others: &[MemberId], members: &Configuration) -> Option<Promised> {
+        let is_in_use = |member| self.answers.get(&member).is_some_and(|answer| !answer.rejoins);
         let have_all = others.iter().all(|member| self.answers.contains_key(member));
-        (have_all && full >= majority).then(|| self.greatest()).flatten()
+        (have_all && members.is_majority(is_in_use)).then(|| self.greatest()).flatten()
     }
 
     pub(super) fn greatest(&self) -> Option<Promised> {

@@ -1,9 +1,13 @@
 //! Messages that a member receives. Nothing of another store gets past the first line (G10).
 
+use std::collections::BTreeSet;
+
+use noraft::{ClusterConfig, LogEntry};
+
 use super::{
     event::{Command, Damage, State, Timer},
     flaw::Flaw,
-    id::{Index, MemberId, Position, Term},
+    id::{Entries, Index, MemberId, Position, Term},
     machine::Group,
     message::Message,
     promised::Promised,
@@ -12,8 +16,8 @@ use super::{
 
 impl Group {
     pub(super) fn receive(&mut self, from: MemberId, message: Message, out: &mut Vec<Command>) {
-        let (me, members) = (&self.config.me, &self.config.members);
-        if from == *me || !members.contains(&from) || !members.contains(me) || !message.is_plausible() {
+        let me = self.config.me;
+        if from == me || !self.knows(from) || !self.knows(me) || !message.is_plausible() {
             return;
         }
         if !self.hears(&message) {
@@ -37,8 +41,8 @@ impl Group {
             Message::Ask { term, last } => self.answer(from, term, last, out),
             Message::Would { term, asked, grants } => self.hear_answer(from, term, asked, grants, out),
             Message::Rejoin => self.answer_rejoining(from, out),
-            Message::RejoinAnswer { term, last, rejoins, members } => {
-                self.hear_rejoin_answer(from, (Promised { term, last }, rejoins), &members, out);
+            Message::RejoinAnswer { term, last, rejoins, members, settled } => {
+                self.hear_rejoin_answer(from, (Promised { term, last }, rejoins), (&members, settled), out);
             }
         }
     }
@@ -60,7 +64,15 @@ impl Group {
             self.canvass.clear();
             return self.hand_over(|raft| raft.observe(from, term), out);
         }
-        if grants && self.canvass.grant(from, asked, self.majority()) {
+        if grants {
+            self.canvass.grant(from, asked);
+            self.stand_if_granted(out);
+        }
+    }
+
+    /// Stands for election if a majority would vote.
+    pub(super) fn stand_if_granted(&mut self, out: &mut Vec<Command>) {
+        if self.canvass.is_granted(&self.raft.in_force().configuration) {
             self.raft.stand();
             self.carry_out(out);
         }
@@ -89,6 +101,9 @@ impl Group {
     fn receive_batch(&mut self, mut message: noraft::Message, out: &mut Vec<Command>) {
         let own_term = self.raft.term();
         let noraft::Message::AppendEntriesCall { term, entries, .. } = &mut message else { return };
+        if self.has(Flaw::GoesByNextVoters) {
+            *entries = by_next_voters(entries);
+        }
         if *term < own_term && self.has(Flaw::OldTermAccepted) && self.lead.is_none() {
             *term = own_term;
         }
@@ -147,7 +162,19 @@ impl Group {
         let write = self.own.write(Some(&again));
         out.push(Command::Write { write, state: None, entries: Some(again) });
         let state = State { term: self.raft.term().get(), vote: self.raft.vote(), committed: self.committed.get() };
-        self.raft = Raft::new(self.config.me, &self.config.members, &state, entries);
+        self.raft = Raft::new(&self.config, &state, entries);
         drop(self.raft.take());
     }
+}
+
+/// The flaw of C2: entries whose joint configurations are the final ones already.
+fn by_next_voters(entries: &Entries) -> Entries {
+    let changed = |entry| match entry {
+        LogEntry::ClusterConfig(config) if config.is_joint_consensus() => {
+            let voters = config.new_voters.clone();
+            LogEntry::ClusterConfig(ClusterConfig { voters, new_voters: BTreeSet::new(), ..config })
+        }
+        entry => entry,
+    };
+    Entries::from_iter(entries.prev_position(), entries.iter().map(changed))
 }

@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 use super::{
     event::{Command, State, Timer},
     flaw::Flaw,
-    id::{MemberId, Term},
+    id::{MemberId, Position, Term},
     machine::Group,
     message::Message,
     promised::{Promised, Rejoin},
@@ -48,28 +48,34 @@ impl Group {
     /// members here any more, so it promises nothing from now on (R1).
     pub(super) fn answer_rejoining(&mut self, from: MemberId, out: &mut Vec<Command>) {
         let last = self.raft.last().max(self.own.position(self.own.last()));
-        let (term, members) = (self.raft.term(), self.config.members.clone());
-        let message = Message::RejoinAnswer { term, last, rejoins: self.rejoins(), members };
+        let in_force = self.in_force();
+        let (term, members) = (self.raft.term(), in_force.configuration.members());
+        let is_settled = !in_force.configuration.is_joint() && self.settled_at() == in_force.at;
+        let settled = is_settled.then_some(in_force.at);
+        let message = Message::RejoinAnswer { term, last, rejoins: self.rejoins(), members, settled };
         self.tell(from, message, out);
     }
 
-    /// Takes what another member knows, if it refuses the same lost stores as this one.
+    /// Takes what another member knows, if it refuses the same lost stores as this one, and no
+    /// change of the members is under way there (0088, C11).
     pub(super) fn hear_rejoin_answer(
         &mut self,
         from: MemberId,
         (knows, rejoins): (Promised, bool),
-        members: &BTreeSet<MemberId>,
+        (members, settled): (&BTreeSet<MemberId>, Option<Position>),
         out: &mut Vec<Command>,
     ) {
-        if self.config.rejoins != Some(Rejoin::Asking) || *members != self.config.members || self.rejoining.is_said {
+        let own = self.in_force();
+        let is_same = *members == own.configuration.members() && settled == Some(own.at);
+        let is_same = is_same || self.has(Flaw::RejoinsDuringChange) && members.contains(&self.config.me);
+        if self.config.rejoins != Some(Rejoin::Asking) || !is_same || self.rejoining.is_said {
             return;
         }
         self.rejoining.hear(from, knows, rejoins);
-        let (others, majority) = (self.others(), self.majority());
         let bounds = if self.has(Flaw::RejoinsByMajority) {
             self.rejoining.greatest()
         } else {
-            self.rejoining.bounds(&others, majority)
+            self.rejoining.bounds(&self.others(), self.members())
         };
         if let Some(promised) = bounds {
             self.rejoining.is_said = true;
@@ -87,7 +93,7 @@ impl Group {
             term if term == own.term && own.vote.is_none() => State { vote: Some(me), ..own },
             _ => return,
         };
-        self.raft = Raft::new(me, &self.config.members, &state, self.own.entries().clone());
+        self.raft = Raft::new(&self.config, &state, self.own.entries().clone());
         let write = self.own.write(None);
         (self.saved, self.vote_written) = (state, write);
         out.push(Command::Write { write, state: Some(state), entries: None });

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::{
+    configuration::Configuration,
     event::Command,
     id::{AnswerId, MemberId},
 };
@@ -45,9 +46,10 @@ impl Rounds {
         self.begun
     }
 
-    /// Returns true if an answer waits for a round that has not begun, and none is under way.
-    pub(super) fn is_due(&self, majority: usize) -> bool {
-        self.through(majority) >= self.begun && self.held.iter().any(|(round, _)| *round > self.begun)
+    /// Returns true if an answer waits for a round that has not begun, and none is under way: all
+    /// are confirmed up to `through`.
+    pub(super) fn is_due(&self, through: u64) -> bool {
+        through >= self.begun && self.held.iter().any(|(round, _)| *round > self.begun)
     }
 
     pub(super) fn confirm(&mut self, from: MemberId, number: u64) {
@@ -55,22 +57,22 @@ impl Rounds {
         *confirmed = (*confirmed).max(number.min(self.begun));
     }
 
-    /// Lets leave what is confirmed.
-    pub(super) fn release(&mut self, majority: usize, out: &mut Vec<Command>) {
-        let through = self.through(majority);
+    /// Lets leave what is confirmed up to `through`.
+    pub(super) fn release(&mut self, through: u64, out: &mut Vec<Command>) {
         let leaving = self.held.iter().filter(|(round, _)| *round <= through);
         out.extend(leaving.map(|(_, answer)| Command::Release { answer: *answer }));
         self.held.retain(|(round, _)| *round > through);
     }
 
-    /// The last round that a majority has confirmed; the leader has each that it began.
-    pub(super) fn through(&self, majority: usize) -> u64 {
-        let mut all: Vec<u64> = self.confirmed.values().copied().collect();
-        all.sort_unstable_by(|one, other| other.cmp(one));
-        match majority.checked_sub(2) {
-            None => self.begun,
-            Some(others) => all.get(others).copied().unwrap_or(0),
-        }
+    /// The last round that a majority has confirmed; the leader, if it is a voter, each that it
+    /// began.
+    pub(super) fn through(&self, members: &Configuration, me: MemberId) -> u64 {
+        let of = |member: MemberId| {
+            if member == me { self.begun } else { self.confirmed.get(&member).copied().unwrap_or(0) }
+        };
+        let is_confirmed = |round: &u64| members.is_majority(|member| of(member) >= *round);
+        let rounds = self.confirmed.values().copied().chain([self.begun]);
+        rounds.filter(is_confirmed).max().unwrap_or(0)
     }
 
     /// The last round that has begun.

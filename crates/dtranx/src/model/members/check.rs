@@ -2,13 +2,13 @@
 
 use super::{
     plan::Plan,
-    state::{Action, MAJORITY, MEMBERS, State},
+    state::{Action, State},
 };
-use crate::core::group::{Event, Flaw, Index, Timer};
+use crate::core::group::{Event, Flaw, Index, Timer, disk::Disk};
 use crate::model::explore::Explored;
 
 /// Elections after which the members have a leader.
-const MAX_ELECTIONS: usize = 6;
+const MAX_ELECTIONS: usize = 8;
 
 impl Explored for Plan {
     type State = State;
@@ -43,14 +43,15 @@ fn lost(state: &State) -> Option<String> {
     if state.is_rejoining() {
         return None;
     }
-    let lost = state.acted.iter().find(|entry| state.count(**entry) < MAJORITY)?;
-    Some(format!("{lost:?} was acted on, and is on {} disks", state.count(*lost)))
+    let lost = state.acted.iter().find(|entry| !state.is_kept(**entry, false))?;
+    Some(format!("{lost:?} was acted on, and no majority's disks have it: {:?}", state.members))
 }
 
 /// Two logs that differ before an entry that both have.
 fn forked(state: &State) -> Option<String> {
-    let logs = [(0, 1), (0, 2), (1, 2)].map(|(one, other)| (&state.members[one].disk, &state.members[other].disk));
-    logs.into_iter().find_map(|(one, other)| {
+    let logs: Vec<&Disk> = state.members.iter().map(|member| &member.disk).collect();
+    let mut pairs = logs.iter().enumerate().flat_map(|(at, one)| logs[..at].iter().map(move |other| (*one, *other)));
+    pairs.find_map(|(one, other)| {
         let last = one.durable().entries.last_position().index.get();
         let same = |index: &u64| one.at(Index::new(*index)) == other.at(Index::new(*index));
         let common = (1..=last).rev().find(same)?;
@@ -63,19 +64,21 @@ fn forked(state: &State) -> Option<String> {
 fn unrest(mut state: State) -> Option<String> {
     for round in 0..MAX_ELECTIONS {
         // Without a leader that is heard of, members ask in turn, and the longest log is granted.
-        for at in 0..MEMBERS {
+        for at in state.all() {
             state.on(at, Event::Tick(Timer::Silence));
         }
-        state.on(round % MEMBERS, Event::Tick(Timer::Election));
+        let asking = round % state.members.len();
+        state.on(asking, Event::Tick(Timer::Election));
+        state.on(asking, Event::Tick(Timer::Election));
         state.come_to_silence();
         // A leader whose term is over hears so.
-        for at in 0..MEMBERS {
+        for at in state.all() {
             state.heartbeat(at);
         }
         state.come_to_silence();
     }
     for _ in 0..2 {
-        for at in 0..MEMBERS {
+        for at in state.all() {
             state.heartbeat(at);
         }
         state.come_to_silence();
@@ -83,7 +86,10 @@ fn unrest(mut state: State) -> Option<String> {
     let Some(leader) = state.leader() else { return Some("nobody leads".into()) };
     let entries = &state.members[leader].disk.durable().entries;
     let acted = state.acted.len() as u64 == entries.last_position().index.get();
-    let same = state.members.iter().all(|member| member.disk.durable().entries == *entries);
+    let in_force = &state.members[leader].group.in_force().configuration;
+    let members = || state.members.iter().filter(|member| in_force.contains(member.store()));
+    let same = members().all(|member| member.disk.durable().entries == *entries);
+    let over = !in_force.is_joint() && members().all(|member| member.group.config().rejoins.is_none());
     let rest = || format!("member {leader} leads, and the logs differ: {:?}", state.members);
-    state.broken.clone().or_else(|| (!acted || !same).then(rest))
+    state.broken.clone().or_else(|| (!acted || !same || !over).then(rest))
 }

@@ -2,7 +2,8 @@
 
 use crate::core::group::Flaw;
 
-/// Three members to explore. The first leads, and all have its first entry.
+/// Members to explore: three, if no others are named. The first leads, and all have its first
+/// entry.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Plan {
     /// Only these members stand for election, if any are named.
@@ -30,6 +31,17 @@ pub(super) struct Plan {
     pub(super) writer: Option<usize>,
     /// Whether batches still arrive that their receiver refuses, because it has a later term.
     pub(super) has_late: bool,
+    /// Members with a vote in the first configuration; none: the first three.
+    pub(super) voters: Vec<usize>,
+    /// Members without one in that.
+    pub(super) learners: Vec<usize>,
+    /// Voters after each change, the first one first. Learners that get no vote stay.
+    pub(super) changes: Vec<Vec<usize>>,
+    /// Whether the first leader has begun the first change, and nobody has heard of it.
+    pub(super) is_changing: bool,
+    /// Whether the fourth is to go: only the first leader has the final configuration, and the
+    /// joint one is committed. Then the fourth has stood, the third has voted for it, and is lost.
+    pub(super) is_going: bool,
     pub(super) budget: Budget,
     pub(super) flaw: Option<Flaw>,
 }
@@ -53,4 +65,20 @@ pub(super) struct Budget {
     pub(super) ends: u8,
     /// Members whose store is lost, and whose place an empty one takes: at most one.
     pub(super) losses: u8,
+    /// Messages that are lost, and not sent again by themselves.
+    pub(super) drops: u8,
+    /// Changes of the plan that are still to begin.
+    pub(super) changes: u8,
+}
+
+impl Plan {
+    /// Members with a vote in the first configuration.
+    pub(super) fn first_voters(&self) -> Vec<usize> {
+        if self.voters.is_empty() { vec![0, 1, 2] } else { self.voters.clone() }
+    }
+
+    /// Voters after the next change, if this is left.
+    pub(super) fn next_change(&self, left: &Budget) -> &[usize] {
+        &self.changes[self.changes.len() - usize::from(left.changes)]
+    }
 }

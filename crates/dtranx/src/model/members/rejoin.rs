@@ -2,79 +2,110 @@
 //! the other, and start their machines again; the new store's machine asks them, follows, and gets
 //! a vote. Each of these steps comes at any time.
 
-use std::collections::BTreeSet;
-
-use super::state::{Action, MEMBERS, Member, Post, State};
-use crate::core::group::{Config, Event, MemberId, Message, Position, Rejoin, Timer, disk::Disk};
-
-/// Id of the store that takes this one's place.
-fn next(lost: MemberId) -> MemberId {
-    MemberId(lost.0 + MEMBERS as u64)
-}
+use super::state::{Action, Post, State, next};
+use crate::core::group::{
+    Config, Event, Flaw, Group, MemberId, Message, Rejoin, Timer,
+    disk::{Disk, renamed_in},
+};
 
 impl State {
     /// Steps of members while one is rejoining.
     pub(super) fn rejoining(&self) -> impl Iterator<Item = Action> {
-        let pairs = (0..MEMBERS).flat_map(|at| (0..MEMBERS).map(move |other| (at, other)));
-        let notes = pairs.filter(|(at, other)| at != other && self.lost.is_some() && !self.knows(*at, *other));
+        let notes = self.all().into_iter().filter(|at| !self.has_noted(*at));
         let is_under_way = |at: usize, other: usize| {
             let is_question = |message: &Message| matches!(message, Message::Rejoin | Message::RejoinAnswer { .. });
             let is_between = |post: &Post| (post.from, post.to) == (at, other) || (post.to, post.from) == (at, other);
             self.network.values().any(|post| is_between(post) && is_question(&post.message))
         };
-        let asks = (0..MEMBERS).filter(move |at| {
+        let asks = self.all().into_iter().filter(move |at| {
             let unheard = |other: &usize| {
                 let waits = self.members[*at].group.waits_for().contains(&self.members[*other].store());
-                waits && self.knows(*other, *at) && !is_under_way(*at, *other)
+                waits && self.has_noted(*other) && self.may_count(*at, *other) && !is_under_way(*at, *other)
             };
-            (0..MEMBERS).any(|other| unheard(&other))
+            self.all().iter().any(unheard)
         });
-        let goes_on = (0..MEMBERS).filter(|at| self.members[*at].next.is_some());
-        let notes = notes.map(|(at, other)| Action::Note(at, other));
+        let goes_on = self.all().into_iter().filter(|at| self.members[*at].next.is_some());
+        let notes = notes.map(Action::Note);
         notes.chain(asks.map(Action::Ask)).chain(goes_on.map(Action::GoOn))
     }
 
     pub(super) fn go_on_rejoining(&mut self, action: &Action) {
         match action {
-            Action::Note(at, other) => self.note(*at, *other),
-            Action::Ask(at) => self.on(*at, Event::Tick(Timer::Election)),
+            Action::Note(at) => self.note(*at),
+            Action::Ask(at) => self.ask(*at),
             Action::GoOn(at) => self.go_on(*at),
             _ => {}
         }
     }
 
-    /// Returns true if a member knows the store of another one.
-    fn knows(&self, at: usize, other: usize) -> bool {
-        self.members[at].group.config().members.contains(&self.members[other].store())
+    /// Returns true if a member refuses the lost store, and knows the one in its place.
+    pub(super) fn has_noted(&self, at: usize) -> bool {
+        let before = &self.members[at].group.config().before.configuration;
+        self.lost.as_ref().is_none_or(|(lost, _)| !before.contains(*lost))
+    }
+
+    /// Returns true if an answer can count: no change is under way where it comes from, as far as
+    /// is known there (0088, C11).
+    fn may_count(&self, at: usize, from: usize) -> bool {
+        let (asks, answers) = (self.members[at].group.config(), &self.members[from].group);
+        let in_force = answers.in_force();
+        let is_over = !in_force.configuration.is_joint() && answers.settled().at == in_force.at;
+        is_over && in_force.at >= asks.before.at || asks.flaw == Some(Flaw::RejoinsDuringChange)
+    }
+
+    /// A message as its receiver reads it: configurations name places, and each member's notes say
+    /// which store is in one (0088, C10).
+    pub(super) fn by_notes(&self, to: usize, message: Message) -> Message {
+        use noraft::Message::AppendEntriesCall as Call;
+        let Some(lost) = self.lost.as_ref().map(|(lost, _)| *lost) else { return message };
+        let (old, new) = if self.has_noted(to) { (lost, next(lost)) } else { (next(lost), lost) };
+        match message {
+            Message::Raft(Call { from, term, commit_index, entries }) => {
+                Message::Raft(Call { from, term, commit_index, entries: renamed_in(&entries, old, new) })
+            }
+            message => message,
+        }
+    }
+
+    /// A rejoining member asks. It takes the latest configuration of those that would answer for
+    /// its own, because its log has none (0088, C11).
+    pub(super) fn ask(&mut self, at: usize) {
+        let others = self.members.iter().enumerate().filter(|(other, member)| {
+            *other != at && self.has_noted(*other) && member.group.config().rejoins.is_none()
+        });
+        let config = self.members[at].group.config().clone();
+        let is_early = config.flaw == Some(Flaw::RejoinsDuringChange);
+        let known = |group: &Group| if is_early { group.in_force().clone() } else { group.settled() };
+        let latest = others.map(|(_, member)| known(&member.group)).max_by_key(|known| known.at);
+        if let Some(before) = latest.filter(|latest| latest.at > config.before.at) {
+            self.start_again(at, Config { before, ..config });
+        }
+        self.on(at, Event::Tick(Timer::Election));
     }
 
     pub(super) fn lose(&mut self, at: usize) {
         let old = self.members[at].group.config().clone();
         let me = next(old.me);
-        let others = old.members.iter().copied().filter(|other| *other != old.me);
-        let members = others.chain([me]).collect();
-        self.lost = Some(std::mem::replace(&mut self.members[at].disk, Disk::new()));
-        self.start(at, Config { me, members, rejoins: Some(Rejoin::Asking), flaw: old.flaw }, 0);
+        let disk = std::mem::replace(&mut self.members[at].disk, Disk::new());
+        self.lost = Some((old.me, disk));
+        let config = Config { me, rejoins: Some(Rejoin::Asking), ..renamed(old.clone(), old.me) };
+        self.start(at, config, 0);
     }
 
-    fn note(&mut self, at: usize, other: usize) {
-        let mut config = self.members[at].group.config().clone();
-        let stores: BTreeSet<MemberId> = self.members.iter().map(Member::store).collect();
-        config.members.retain(|member| stores.contains(member));
-        config.members.insert(self.members[other].store());
-        self.start_again(at, config);
+    pub(super) fn note(&mut self, at: usize) {
+        let Some(lost) = self.lost.as_ref().map(|(lost, _)| *lost) else { return };
+        let config = self.members[at].group.config().clone();
+        self.members[at].disk.rename(lost, next(lost));
+        self.start_again(at, renamed(config, lost));
     }
 
     /// A member notes a store that takes the place of one that is not lost.
     pub(super) fn note_ahead(&mut self, at: usize, other: usize) {
-        let mut config = self.members[at].group.config().clone();
-        let old = self.members[other].store();
-        config.members.remove(&old);
-        config.members.insert(next(old));
-        self.start_again(at, config);
+        let config = self.members[at].group.config().clone();
+        self.start_again(at, renamed(config, self.members[other].store()));
     }
 
-    fn go_on(&mut self, at: usize) {
+    pub(super) fn go_on(&mut self, at: usize) {
         let Some(rejoins) = self.members[at].next else { return };
         let config = self.members[at].group.config().clone();
         self.start_again(at, Config { rejoins, ..config });
@@ -89,9 +120,11 @@ impl State {
     pub(super) fn is_rejoining(&self) -> bool {
         self.members.iter().any(|member| member.group.config().rejoins.is_some())
     }
+}
 
-    /// The same with the lost store's disk: what was acknowledged by it counts still.
-    pub(super) fn count_with_lost(&self, entry: Position) -> usize {
-        self.count(entry) + self.lost.iter().filter(|disk| disk.has(entry)).count()
-    }
+/// The same with the store that takes this one's place.
+fn renamed(config: Config, lost: MemberId) -> Config {
+    let mut before = config.before;
+    before.configuration.rename(lost, next(lost));
+    Config { before, ..config }
 }

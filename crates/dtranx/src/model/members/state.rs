@@ -1,4 +1,4 @@
-//! [`State`] of three members, and the steps from one state to the next.
+//! [`State`] of members, and the steps from one state to the next.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -7,11 +7,9 @@ use std::{
 
 use super::plan::{Budget, Plan};
 use crate::core::group::{
-    AnswerId, Command, Config, Event, Group, Index, MemberId, Message, Position, Rejoin, Term, Timer, disk::Disk,
+    AnswerId, Command, Config, Configuration, Event, Group, Index, MemberId, Message, Placed, Position, Rejoin, Term,
+    Timer, disk::Disk,
 };
-
-pub(super) const MEMBERS: usize = 3;
-pub(super) const MAJORITY: usize = 2;
 
 /// A member's machine and its disk.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -55,8 +53,8 @@ pub(super) struct State {
     pub(super) acted: Vec<Position>,
     /// The leader of each term, and whether a life of it has begun.
     pub(super) leaders: BTreeMap<Term, (usize, bool)>,
-    /// Disk of the lost store.
-    pub(super) lost: Option<Disk>,
+    /// The lost store, with its disk.
+    pub(super) lost: Option<(MemberId, Disk)>,
     /// Answers that wait: whether a later term had a leader when each was said.
     pub(super) held: BTreeMap<u64, bool>,
     /// Description of a fault in a step.
@@ -70,6 +68,8 @@ pub(super) enum Action {
     Deliver(Post),
     /// A message arrives, and is still under way.
     Repeat(Post),
+    /// A message is lost.
+    Drop(Post),
     /// All that a member has written is synced.
     Sync(usize),
     /// A member stands, for which others would vote.
@@ -80,33 +80,44 @@ pub(super) enum Action {
     Say(usize),
     Heartbeat(usize),
     StepDown(usize),
+    /// A leader begins the next change of the plan (0088).
+    Change(usize),
     /// A member crashes, keeps this many records that were not synced, and starts again.
     Crash(usize, usize),
     /// The store of a member is lost, and an empty one takes its place.
     Lose(usize),
     /// A member notes that there is another store in this place, and starts again (0081, R1).
-    Note(usize, usize),
+    Note(usize),
     /// A rejoining member asks those that have not answered (0081, R2).
     Ask(usize),
     /// A rejoining member starts again: it follows, or has a vote (0081, R3, R5).
     GoOn(usize),
 }
 
-fn id(member: usize) -> MemberId {
+pub(super) fn id(member: usize) -> MemberId {
     MemberId(1 + member as u64)
+}
+
+/// Id of the store that takes this one's place.
+pub(super) fn next(lost: MemberId) -> MemberId {
+    MemberId(lost.0 + 100)
 }
 
 impl State {
     pub(super) fn new(plan: &Plan) -> Self {
         let disk = Disk::new();
+        let ids = |members: &[usize]| members.iter().copied().map(id).collect();
+        let (voters, learners) = (plan.first_voters(), plan.learners.as_slice());
+        let configuration = Configuration { learners: ids(learners), ..Configuration::of(ids(&voters)) };
+        let before = Placed { at: Position::ZERO, configuration };
+        let number = voters.iter().chain(learners).max().map_or(0, |last| last + 1);
         let member = |at| {
-            let members = (0..MEMBERS).map(id).collect();
-            let config = Config { me: id(at), members, rejoins: None, flaw: plan.flaw };
+            let config = Config { me: id(at), before: before.clone(), rejoins: None, flaw: plan.flaw };
             let group = Group::start(config, disk.durable().clone(), &mut vec![]);
             Member { group, disk: disk.clone(), next: None }
         };
         let mut state = Self {
-            members: (0..MEMBERS).map(member).collect(),
+            members: (0..number).map(member).collect(),
             network: BTreeMap::new(),
             acted: vec![],
             leaders: BTreeMap::new(),
@@ -129,12 +140,19 @@ impl State {
             state.stand(0);
             state.come_to_silence();
         }
+        if plan.is_changing {
+            state.change(0, &plan.changes[0]);
+        }
+        if plan.is_going {
+            state.begin_to_go(&plan.changes[0]);
+        }
         for _ in 0..plan.ahead {
             state.append(0);
         }
         state.sync(0);
-        match plan.lost.filter(|_| plan.ahead > 0) {
+        match plan.lost.filter(|_| plan.ahead > 0 || plan.is_changing) {
             Some(lost) => state.acknowledge_unheard(lost),
+            None if plan.is_going || plan.is_changing && !plan.is_replaced => {}
             None => state.network.clear(),
         }
         if plan.is_replaced {
@@ -158,7 +176,7 @@ impl State {
 
     /// Syncs and delivers until nothing is left to do.
     pub(super) fn come_to_silence(&mut self) {
-        self.come_to_silence_among(&[0, 1, 2]);
+        self.come_to_silence_among(&self.all());
     }
 
     /// The same for some members; what is sent to others is lost.
@@ -179,7 +197,7 @@ impl State {
 
     /// Steps that go on by themselves.
     fn busy(&self) -> impl Iterator<Item = Action> {
-        let syncs = (0..MEMBERS).filter(|at| self.members[*at].disk.unsynced() > 0).map(Action::Sync);
+        let syncs = self.all().into_iter().filter(|at| self.members[*at].disk.unsynced() > 0).map(Action::Sync);
         self.network.values().cloned().map(Action::Deliver).chain(syncs).chain(self.rejoining())
     }
 
@@ -192,6 +210,9 @@ impl State {
         let budget = &self.budget;
         if budget.repeats > 0 {
             actions.extend(self.network.values().cloned().map(Action::Repeat));
+        }
+        if budget.drops > 0 {
+            actions.extend(self.network.values().cloned().map(Action::Drop));
         }
         let is_named = |named: &[usize], at: usize| named.is_empty() || named.contains(&at);
         let writes = |at: usize| plan.writer.is_none_or(|only| only == at);
@@ -211,6 +232,7 @@ impl State {
                 (budget.answers > 0 && serves, Action::Say(at)),
                 (budget.heartbeats > 0 && leads && writes(at), Action::Heartbeat(at)),
                 (budget.ends > 0 && leads, Action::StepDown(at)),
+                (budget.changes > 0 && self.may_change(at, plan), Action::Change(at)),
             ];
             actions.extend(may.into_iter().filter(|(may, _)| *may).map(|(_, action)| action));
             if crashes {
@@ -231,6 +253,10 @@ impl State {
             Action::Repeat(post) => {
                 budget.repeats -= 1;
                 self.deliver(post);
+            }
+            Action::Drop(post) => {
+                budget.drops -= 1;
+                self.network.remove(&post.digest());
             }
             Action::Sync(at) => self.sync(at),
             Action::Stand(at) => {
@@ -253,6 +279,11 @@ impl State {
                 budget.ends -= 1;
                 self.step_down(at);
             }
+            Action::Change(at) => {
+                let next = plan.next_change(budget);
+                budget.changes -= 1;
+                self.change(at, next);
+            }
             Action::Crash(at, kept) => {
                 budget.crashes -= 1;
                 self.crash(at, kept);
@@ -261,7 +292,7 @@ impl State {
                 budget.losses -= 1;
                 self.lose(at);
             }
-            Action::Note(..) | Action::Ask(_) | Action::GoOn(_) => self.go_on_rejoining(action),
+            Action::Note(_) | Action::Ask(_) | Action::GoOn(_) => self.go_on_rejoining(action),
         }
         self.forget(plan);
     }
@@ -279,13 +310,15 @@ impl State {
         self.network.retain(|_, post| !is_cut(post) && matters(plan, members, post, is_asked));
     }
 
-    fn deliver(&mut self, post: Post) {
+    pub(super) fn deliver(&mut self, post: Post) {
         if post.stores.1 == self.members[post.to].store() {
-            self.on(post.to, Event::Receive { from: post.stores.0, message: post.message });
+            self.meet(&post);
+            let message = self.by_notes(post.to, post.message);
+            self.on(post.to, Event::Receive { from: post.stores.0, message });
         }
     }
 
-    fn sync(&mut self, at: usize) {
+    pub(super) fn sync(&mut self, at: usize) {
         let member = &mut self.members[at];
         let through = member.group.last_write();
         member.disk.sync(through);
@@ -294,14 +327,21 @@ impl State {
 
     /// A member stands for election: others would vote for it, whatever they hear of a leader.
     pub(super) fn stand(&mut self, at: usize) {
-        let mut asks = vec![];
         let group = &mut self.members[at].group;
-        group.on(Event::Tick(Timer::Election), &mut asks);
+        let me = group.config().me;
+        if group.in_force().configuration.is_majority(|member| member == me) {
+            return self.on(at, Event::Tick(Timer::Election));
+        }
+        // One that is to go lets others stand first, and stands the second time.
+        group.on(Event::Tick(Timer::Election), &mut vec![]);
+        group.on(Event::Tick(Timer::Election), &mut vec![]);
         let asked = group.term() + Term::new(1);
         let message = Message::Would { term: Term::ZERO, asked, grants: true };
-        let config = self.members[at].group.config();
-        let other = config.members.iter().copied().find(|other| *other != config.me).unwrap();
-        self.on(at, Event::Receive { from: other, message });
+        for other in self.members[at].group.in_force().configuration.members() {
+            if self.members[at].group.term() < asked {
+                self.on(at, Event::Receive { from: other, message: message.clone() });
+            }
+        }
     }
 
     fn append(&mut self, at: usize) {
@@ -356,7 +396,7 @@ impl State {
                 Command::Write { write, state, entries } => self.members[at].disk.write(write, state, entries),
                 Command::Send { to, message } => {
                     let stores = (self.members[at].store(), to);
-                    if let Some(to) = (0..MEMBERS).find(|other| self.members[*other].store() == to) {
+                    if let Some(to) = self.members.iter().position(|other| other.store() == to) {
                         let post = Post { from: at, to, stores, message };
                         self.network.insert(post.digest(), post);
                     }
@@ -371,10 +411,16 @@ impl State {
                 Command::Follow(promised) => self.members[at].next = Some(Some(Rejoin::Following(promised))),
                 Command::Rejoined => self.members[at].next = Some(None),
                 Command::Stop(damage) => self.fail(format!("member {at} stops: {damage:?}")),
+                Command::Unchanged(why) => self.fail(format!("member {at} changes nothing: {why:?}")),
                 Command::Set(_) | Command::End { .. } | Command::Transfer { .. } => {}
             }
         }
         if let Some(term) = self.members[at].group.leads() {
+            if self.leaders.keys().all(|earlier| *earlier < term)
+                && let Some(lacking) = self.lacking(at)
+            {
+                self.fail(format!("member {at} leads in {term:?} without {lacking:?}, which was acted on"));
+            }
             let (leader, _) = *self.leaders.entry(term).or_insert((at, false));
             if leader != at {
                 self.fail(format!("members {leader} and {at} lead in {term:?}"));
@@ -397,7 +443,7 @@ impl State {
                     return self.fail(format!("{acted:?} and {entry:?} are acted on"));
                 }
                 Some(_) => {}
-                None if self.count_with_lost(entry) < MAJORITY => {
+                None if !self.is_kept(entry, true) => {
                     return self.fail(format!("member {at} acts on {entry:?}, which no majority has"));
                 }
                 None => self.acted.push(entry),
@@ -409,7 +455,7 @@ impl State {
     fn begin(&mut self, at: usize, life: Term) {
         let entries = &self.members[at].disk.durable().entries;
         let first = entries.iter_with_positions().map(|(entry, _)| entry).find(|entry| entry.term == life);
-        if first.is_none_or(|first| self.count_with_lost(first) < MAJORITY) {
+        if first.is_none_or(|first| !self.is_kept(first, true)) {
             self.fail(format!("the life {life:?} of member {at} begins, and no majority has its first entry"));
         }
         let led = self.leaders.entry(life).or_insert((at, false));
@@ -419,9 +465,31 @@ impl State {
         self.leaders.insert(life, (at, true));
     }
 
-    /// Number of disks that have this entry.
-    pub(super) fn count(&self, entry: Position) -> usize {
-        self.members.iter().filter(|member| member.disk.has(entry)).count()
+    /// Returns true if a majority's disks have this entry: one of the voters, or of the next
+    /// voters, of the configuration in force on some member. The disk of a lost store is one of
+    /// them if `with_lost`.
+    pub(super) fn is_kept(&self, entry: Position, with_lost: bool) -> bool {
+        let lost = self.lost.as_ref().filter(|(_, disk)| with_lost && disk.has(entry));
+        let has = |store: MemberId| {
+            let is_next = lost.is_some_and(|(lost, _)| next(*lost) == store);
+            let here = self.members.iter().find(|member| member.store() == store);
+            is_next || lost.is_some_and(|(lost, _)| *lost == store) || here.is_some_and(|here| here.disk.has(entry))
+        };
+        // What was committed before a joint configuration has a majority of the voters alone.
+        let is_kept = |voters: &BTreeSet<MemberId>| Configuration::of(voters.clone()).is_majority(has);
+        let mut in_force = self.members.iter().map(|member| &member.group.in_force().configuration);
+        in_force.any(|of| is_kept(&of.voters) || of.is_joint() && is_kept(&of.next))
+    }
+
+    /// An entry that was acted on before the leader of the latest term was elected, and that it
+    /// does not have.
+    fn lacking(&self, leader: usize) -> Option<Position> {
+        self.acted.iter().copied().find(|entry| !self.members[leader].group.has_written(*entry))
+    }
+
+    /// All members.
+    pub(super) fn all(&self) -> Vec<usize> {
+        (0..self.members.len()).collect()
     }
 
     fn fail(&mut self, what: String) {
@@ -431,7 +499,7 @@ impl State {
     /// Leaders of the latest term.
     pub(super) fn leader(&self) -> Option<usize> {
         let serves: BTreeSet<(Term, usize)> =
-            (0..MEMBERS).filter_map(|at| Some((self.members[at].group.serving()?, at))).collect();
+            self.all().into_iter().filter_map(|at| Some((self.members[at].group.serving()?, at))).collect();
         serves.last().map(|(_, at)| *at)
     }
 }

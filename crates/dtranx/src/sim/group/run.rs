@@ -11,7 +11,7 @@ use super::super::{
 };
 use crate::core::{
     self, ServerId,
-    group::{AnswerId, Command, Config, Entries, Event as Input, Group, Timer},
+    group::{AnswerId, Command, Config, Entries, Event as Input, Group, Placed, Timer},
     message::{Settlement, SnapshotMessage, Vote},
 };
 
@@ -51,7 +51,8 @@ impl World<'_> {
         }
         member.boot += 1;
         let members = (1..=MEMBERS).map(|member| id(Place { member, ..place })).collect();
-        let config = Config { me: id(place), members, rejoins: None, flaw: self.options.group_flaw };
+        let before = Placed::first(members);
+        let config = Config { me: id(place), before, rejoins: None, flaw: self.options.group_flaw };
         let mut out = Vec::new();
         member.machine = Some(Group::start(config, member.log.found(), &mut out));
         self.read_anew(place);
@@ -162,6 +163,7 @@ impl World<'_> {
                 Command::End { .. } => self.end_life(place),
                 Command::Release { answer } => self.release(place, answer),
                 Command::Transfer { to } => self.history.complaints.push(format!("member {to} needs the items")),
+                Command::Unchanged(why) => self.history.complaints.push(format!("member {place}: {why:?}")),
                 Command::Follow(_) | Command::Rejoined => {
                     self.history.complaints.push(format!("member {place} rejoins, and has a vote"));
                 }

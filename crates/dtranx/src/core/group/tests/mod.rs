@@ -5,6 +5,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+mod changes;
 mod commit;
 mod cut;
 mod elections;

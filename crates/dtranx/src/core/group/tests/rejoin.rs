@@ -7,13 +7,16 @@ use super::*;
 /// The store that takes `C`'s place.
 const NEW: MemberId = MemberId(42);
 
+/// Their first configuration, which is in no log.
+const SETTLED: Option<Position> = Some(Position::ZERO);
+
 fn members() -> BTreeSet<MemberId> {
     [id(A), id(B), NEW].into()
 }
 
 fn start(rejoins: Rejoin, found: Found) -> (Group, Vec<Command>) {
     let mut out = Vec::new();
-    let config = Config { me: NEW, members: members(), rejoins: Some(rejoins), flaw: None };
+    let config = Config { me: NEW, before: Placed::first(members()), rejoins: Some(rejoins), flaw: None };
     (Group::start(config, found, &mut out), out)
 }
 
@@ -45,7 +48,7 @@ fn receive(group: &mut Group, from: usize, message: Message) -> Vec<Command> {
 }
 
 fn answer(term: u64, last: Position) -> Message {
-    Message::RejoinAnswer { term: Term::new(term), last, rejoins: false, members: members() }
+    Message::RejoinAnswer { term: Term::new(term), last, rejoins: false, members: members(), settled: SETTLED }
 }
 
 fn sync(group: &mut Group) -> Vec<Command> {
@@ -96,7 +99,13 @@ fn it_asks_all_others_until_they_have_answered_and_takes_nothing_else() {
 fn majority_of_those_that_have_a_vote_has_to_answer() {
     let mut group = asking();
     receive(&mut group, A, answer(3, at(2, 5)));
-    let rejoining = Message::RejoinAnswer { term: Term::new(9), last: at(0, 0), rejoins: true, members: members() };
+    let rejoining = Message::RejoinAnswer {
+        term: Term::new(9),
+        last: at(0, 0),
+        rejoins: true,
+        members: members(),
+        settled: SETTLED,
+    };
     assert_eq!(receive(&mut group, B, rejoining), []);
     // It may have rejoined meanwhile, so it is asked again.
     assert_eq!(asked(&on(&mut group, Event::Tick(Timer::Election))), [id(B)]);
@@ -110,7 +119,8 @@ fn answer_of_a_member_that_knows_other_stores_does_not_count() {
     receive(&mut group, A, answer(3, at(2, 5)));
     // It still takes something from a store that others have replaced.
     let others = [id(B), NEW, MemberId(77)].into();
-    let message = Message::RejoinAnswer { term: Term::new(3), last: at(2, 5), rejoins: false, members: others };
+    let message =
+        Message::RejoinAnswer { term: Term::new(3), last: at(2, 5), rejoins: false, members: others, settled: SETTLED };
     assert_eq!(receive(&mut group, B, message), []);
     assert_eq!(group.waits_for(), [id(B)]);
     assert_eq!(receive(&mut group, B, answer(3, at(2, 5))), [Command::Follow(PROMISED)]);
@@ -187,7 +197,7 @@ fn members_answer_what_they_know_once_they_know_the_store() {
     assert_eq!(rig.on(A, Event::Receive { from: NEW, message: Message::Rejoin }), []);
     // Written, and not synced: others may have acknowledged it all the same.
     let found = rig.disks[A].crash(usize::MAX);
-    let mut group = Group::start(Config { members: members(), ..rig::config(A) }, found, &mut vec![]);
+    let mut group = Group::start(Config { before: Placed::first(members()), ..rig::config(A) }, found, &mut vec![]);
     let answered = on(&mut group, Event::Receive { from: NEW, message: Message::Rejoin });
     assert_eq!(answered, [Command::Send { to: NEW, message: answer(1, at(1, 2)) }]);
     // The lost store is no member.
@@ -197,6 +207,7 @@ fn members_answer_what_they_know_once_they_know_the_store() {
 #[test]
 fn member_that_asks_answers_another_one_that_does() {
     let answered = receive(&mut asking(), B, Message::Rejoin);
-    let message = Message::RejoinAnswer { term: Term::ZERO, last: at(0, 0), rejoins: true, members: members() };
+    let message =
+        Message::RejoinAnswer { term: Term::ZERO, last: at(0, 0), rejoins: true, members: members(), settled: SETTLED };
     assert_eq!(answered, [Command::Send { to: id(B), message }]);
 }

@@ -1,9 +1,8 @@
 //! Three machines, their disks, and the messages under way between them.
 
-use std::collections::BTreeSet;
-
 use crate::core::group::{
-    Command, Config, Entries, Event, Found, Group, Index, MemberId, Message, Position, State, Term, Timer, disk::Disk,
+    Command, Config, Configuration, Entries, Event, Found, Group, Index, MemberId, Message, Placed, Position, State,
+    Term, Timer, disk::Disk,
 };
 
 pub(super) const A: usize = 0;
@@ -18,6 +17,8 @@ pub(super) struct Rig {
     pub(super) disks: Vec<Disk>,
     /// Sender, receiver and message.
     pub(super) mail: Vec<(usize, usize, Message)>,
+    /// The configuration before the log of each.
+    before: Placed,
 }
 
 pub(super) fn id(member: usize) -> MemberId {
@@ -60,13 +61,23 @@ impl Rig {
 
     /// Members that start with a term, a committed index, and entries of these terms.
     pub(super) fn with(found: [(u64, u64, &[u64]); 3]) -> Self {
-        let mut rig = Self { groups: vec![], disks: vec![], mail: vec![] };
-        for (member, (term, committed, terms)) in found.into_iter().enumerate() {
+        Self::of(config(A).before.configuration, &found)
+    }
+
+    /// Members of a group with this configuration, and what each starts with.
+    pub(super) fn of(configuration: Configuration, found: &[(u64, u64, &[u64])]) -> Self {
+        let before = Placed { at: Position::ZERO, configuration };
+        let mut rig = Self { groups: vec![], disks: vec![], mail: vec![], before };
+        for (member, (term, committed, terms)) in found.iter().copied().enumerate() {
             let found = Found { state: State { term, vote: None, committed }, entries: log(terms) };
-            rig.groups.push(Group::start(config(member), found.clone(), &mut vec![]));
+            rig.groups.push(Group::start(rig.config(member), found.clone(), &mut vec![]));
             rig.disks.push(Disk::with(found));
         }
         rig
+    }
+
+    fn config(&self, member: usize) -> Config {
+        Config { before: self.before.clone(), ..config(member) }
     }
 
     /// Members of which `A` leads and serves in term 1, with one entry, and all have heard of it.
@@ -89,8 +100,8 @@ impl Rig {
             match command.clone() {
                 Command::Write { write, state, entries } => self.disks[member].write(write, state, entries),
                 Command::Send { to, message } => {
-                    let to = (A..=C).find(|other| id(*other) == to).unwrap();
-                    self.mail.push((member, to, message));
+                    let to = (0..self.groups.len()).find(|other| id(*other) == to);
+                    self.mail.extend(to.map(|to| (member, to, message)));
                 }
                 _ => {}
             }
@@ -161,12 +172,12 @@ impl Rig {
     pub(super) fn crash(&mut self, member: usize, kept: usize) -> Vec<Command> {
         let found = self.disks[member].crash(kept);
         let mut out = Vec::new();
-        self.groups[member] = Group::start(config(member), found, &mut out);
+        self.groups[member] = Group::start(self.config(member), found, &mut out);
         self.carry_out(member, &out);
         out
     }
 }
 
 pub(super) fn config(member: usize) -> Config {
-    Config { me: id(member), members: (A..=C).map(id).collect::<BTreeSet<MemberId>>(), rejoins: None, flaw: None }
+    Config { me: id(member), before: Placed::first((A..=C).map(id).collect()), rejoins: None, flaw: None }
 }

@@ -112,3 +112,49 @@ fn flaw_rejoins_in_any_term_is_noticed() {
     let plan = Plan { is_mistaken: true, losing: vec![2], candidates: vec![1], writer: Some(0), ..plan };
     is_noticed(plan, Flaw::RejoinsInAnyTerm);
 }
+
+/// The first member is left, with a fourth; only the first has heard so.
+fn changing(budget: Budget) -> Plan {
+    Plan { learners: vec![3], changes: vec![vec![0, 3]], is_changing: true, ..with(budget) }
+}
+
+#[test]
+fn flaw_goes_by_next_voters_is_noticed() {
+    let plan = changing(Budget { elections: 2, ..Budget::default() });
+    is_noticed(Plan { candidates: vec![1, 3], cut: vec![(1, 3), (2, 3)], ..plan }, Flaw::GoesByNextVoters);
+}
+
+#[test]
+fn flaw_rounds_by_next_voters_is_noticed() {
+    let plan = changing(Budget { answers: 1, ..Budget::default() });
+    is_noticed(Plan { is_replaced: true, ..plan }, Flaw::RoundsByNextVoters);
+}
+
+/// The others need its vote, and it has what they do not have.
+#[test]
+fn flaw_leaves_with_the_final_is_noticed() {
+    let plan = with(Budget { changes: 1, crashes: 1, drops: 1, ..Budget::default() });
+    let plan = Plan { voters: vec![0], learners: vec![1], changes: vec![vec![1]], crashing: vec![0], ..plan };
+    is_noticed(plan, Flaw::LeavesWithTheFinal);
+}
+
+#[test]
+fn flaw_forgets_configurations_is_noticed() {
+    let plan = changing(Budget { elections: 1, crashes: 1, ..Budget::default() });
+    let cut = vec![(0, 2), (2, 3), (1, 3)];
+    is_noticed(Plan { candidates: vec![1], crashing: vec![1], cut, ..plan }, Flaw::ForgetsConfigurations);
+}
+
+#[test]
+fn flaw_commits_alone_is_noticed() {
+    let plan = with(Budget { entries: 2, crashes: 1, elections: 1, ..Budget::default() });
+    is_noticed(Plan { voters: vec![0], learners: vec![1], crashing: vec![0], ..plan }, Flaw::CommitsAlone);
+}
+
+/// The third has voted for the fourth, which goes, and whose candidacy the second has not heard of.
+#[test]
+fn flaw_rejoins_during_change_is_noticed() {
+    let plan = with(Budget { elections: 1, ..Budget::default() });
+    let plan = Plan { voters: vec![0, 1, 2, 3], changes: vec![vec![0, 1, 2]], is_going: true, ..plan };
+    is_noticed(Plan { candidates: vec![0], cut: vec![(0, 3), (2, 3)], ..plan }, Flaw::RejoinsDuringChange);
+}

@@ -18,7 +18,7 @@ mod timers;
 mod transfers;
 mod translate;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, OnceLock};
 
@@ -33,7 +33,7 @@ use self::timers::Timers;
 use self::translate::{Outgoing, Payloads};
 use super::BATCH;
 use crate::core::StoreId;
-use crate::core::group::{self, Command, Config, Event, Found, Group, MemberId, Rejoin, State, Term, Timer};
+use crate::core::group::{self, Command, Config, Event, Found, Group, MemberId, Placed, Rejoin, State, Term, Timer};
 use crate::core::machine::TranxEvent;
 use crate::log::{self, Outline, Position};
 use crate::server::event::{Append, ToClient, ToServer};
@@ -171,10 +171,9 @@ impl GroupStage {
         if self.members.len() != stores.len() {
             return Err("two stores of the group have the same first 64 bits".to_owned());
         }
-        let members: BTreeSet<MemberId> = self.members.keys().copied().collect();
         let config = Config {
             me: id(own),
-            members,
+            before: Placed::first(self.members.keys().copied().collect()),
             rejoins,
             #[cfg(test)]
             flaw: None,
@@ -255,6 +254,8 @@ impl GroupStage {
                 }
             }
             Command::Stop(damage) => return Err(stopped(damage)),
+            // Nobody asks for a change: servers have the first configuration alone (0088).
+            Command::Unchanged(_) => {}
         }
         Ok(())
     }

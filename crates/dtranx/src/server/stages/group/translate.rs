@@ -44,7 +44,7 @@ pub(super) fn spell(message: Message, is_full: bool) -> Outgoing {
             MemberMessage::Would { term: term.get(), asked: asked.get(), is_granted: grants }
         }
         Message::Rejoin => MemberMessage::Rejoin,
-        Message::RejoinAnswer { term, last, rejoins, members } => {
+        Message::RejoinAnswer { term, last, rejoins, members, .. } => {
             let members = members.into_iter().map(|member| member.0).collect();
             MemberMessage::RejoinAnswer { term: term.get(), last: spelled(last), is_rejoining: rejoins, members }
         }
@@ -94,7 +94,9 @@ pub(super) fn understand(from: MemberId, message: MemberMessage) -> Option<(Mess
         MemberMessage::Rejoin => Message::Rejoin,
         MemberMessage::RejoinAnswer { term, last, is_rejoining, members } => {
             let members = members.into_iter().map(MemberId).collect();
-            Message::RejoinAnswer { term: Term::new(term), last: place(last), rejoins: is_rejoining, members }
+            // Servers have the first configuration alone (decision 0088).
+            let settled = Some(Position::ZERO);
+            Message::RejoinAnswer { term: Term::new(term), last: place(last), rejoins: is_rejoining, members, settled }
         }
         // The machine knows nothing of items.
         MemberMessage::Piece(_) | MemberMessage::Taken { .. } => return None,
