@@ -114,7 +114,12 @@ impl Trio {
     /// Error with which a server that has ended is refused if its list has the first servers only.
     pub(crate) fn refusal_with(&self, at: usize, servers: usize) -> String {
         self.write_config("short.toml", servers);
-        let output = self.command(at, "short.toml").stdin(Stdio::null()).output().unwrap();
+        let mut command = self.command(at, "short.toml");
+        let mut child = command.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        // It is refused, and does not end because its standard input is closed.
+        let stdin = child.stdin.take();
+        let output = child.wait_with_output().unwrap();
+        drop(stdin);
         assert!(!output.status.success());
         String::from_utf8(output.stderr).unwrap()
     }
