@@ -16,7 +16,6 @@ const AFTER: &str = "afterClusterTime";
 
 /// The command without these fields. All others are copied byte for byte; most commands are not
 /// copied at all.
-/// copied at all.
 pub(super) fn strip(body: &RawDocument) -> Result<Cow<'_, RawDocument>, CommandError> {
     let mut foreign = false;
     for field in body.iter_elements() {
