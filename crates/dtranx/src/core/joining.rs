@@ -20,7 +20,7 @@ use super::{
     config::NodeConfig,
     flaw::Flaw,
     id::{Epoch, Incarnation, ServerId},
-    message::{JOINING_QUESTION, Message, SnapshotMessage, Vote},
+    message::{JOINING_QUESTION, Message, SnapshotMessage},
     refusal::Refusal,
 };
 
@@ -33,7 +33,7 @@ pub(crate) enum Joining {
     Asking(Asking),
     /// It waits until this epoch is durably reserved.
     Entering(Epoch),
-    /// It takes part.
+    /// The server takes part in transactions and snapshots.
     Joined,
 }
 
@@ -102,13 +102,5 @@ impl Joining {
 /// The answer of a server that takes no part to a request for its vote; `None`: it may hear the
 /// message like any other server.
 pub(crate) fn refuse(me: ServerId, message: &Message) -> Option<Message> {
-    let vote = || Vote::No(Refusal::Joining { server: me });
-    let epoch = Epoch(0);
-    match message {
-        Message::Prepare { tranx, .. } => Some(Message::Vote { tranx: *tranx, vote: vote(), epoch }),
-        Message::Validate { validation, .. } => {
-            Some(Message::Validated { validation: *validation, vote: vote(), epoch })
-        }
-        _ => None,
-    }
+    message.voted_against(|| Refusal::Joining { server: me })
 }

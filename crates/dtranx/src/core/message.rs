@@ -128,6 +128,21 @@ pub enum Message {
     Snapshot(SnapshotMessage),
 }
 
+impl Message {
+    /// The answer of a server that votes no for this reason before its node has seen the request;
+    /// `None`: the message asks for no vote.
+    pub(crate) fn voted_against(&self, refusal: impl FnOnce() -> Refusal) -> Option<Self> {
+        let epoch = Epoch(0);
+        match self {
+            Self::Prepare { tranx, .. } => Some(Self::Vote { tranx: *tranx, vote: Vote::No(refusal()), epoch }),
+            Self::Validate { validation, .. } => {
+                Some(Self::Validated { validation: *validation, vote: Vote::No(refusal()), epoch })
+            }
+            _ => None,
+        }
+    }
+}
+
 /// Between servers, about snapshots. Each may be lost, repeated and late.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum SnapshotMessage {

@@ -122,7 +122,7 @@ pub enum Refusal {
     /// A server is new, and takes part once all others know it.
     #[error("server {server} is new, and takes no part before all other servers know it")]
     Joining {
-        /// Server that is new.
+        /// Id of the new server, which does not take part yet.
         server: ServerId,
     },
 }

@@ -57,15 +57,7 @@ pub(super) fn refuse_message(stats: &ServerStats, message: &Message) -> Option<M
 /// The answer to a message of another server for which its queue has no room; `None`: it is as if
 /// it were lost on the way.
 pub(super) fn refuse_peer(message: &Message) -> Option<Message> {
-    let vote = || Vote::No(Refusal::Overloaded { limit: "requests of servers that wait".to_owned() });
-    let epoch = Epoch(0);
-    match message {
-        Message::Prepare { tranx, .. } => Some(Message::Vote { tranx: *tranx, vote: vote(), epoch }),
-        Message::Validate { validation, .. } => {
-            Some(Message::Validated { validation: *validation, vote: vote(), epoch })
-        }
-        _ => None,
-    }
+    message.voted_against(|| Refusal::Overloaded { limit: "requests of servers that wait".to_owned() })
 }
 
 fn refuse_write(stats: &ServerStats) -> Option<Refusal> {

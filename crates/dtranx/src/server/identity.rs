@@ -82,7 +82,7 @@ pub(crate) struct Identity {
 pub(crate) enum Met {
     /// It is the one that it had.
     Known,
-    /// It had none.
+    /// No store of that server was known before.
     First,
     /// It has taken the place of the one that it had, which is refused from now on.
     Replaced,

@@ -8,7 +8,7 @@ fn reference() -> Document {
     doc! {"$ref": "others", "$id": 5}
 }
 
-/// Filters that demand it.
+/// Filters that demand the `_id` which is a reference.
 fn filters() -> [Document; 4] {
     [
         doc! {"_id": reference()},

@@ -30,7 +30,7 @@ impl Group {
         self.raft.settled(self.committed)
     }
 
-    /// The place of that.
+    /// Position in the log of the settled configuration.
     pub(super) fn settled_at(&self) -> Position {
         self.raft.settled_at(self.committed)
     }
@@ -102,7 +102,7 @@ impl Group {
         is_met || settled.configuration.contains(store) || self.raft.is_named_behind(settled.at.index, store)
     }
 
-    /// The configuration in force.
+    /// The configuration by which this member counts majorities now.
     pub(super) fn members(&self) -> &Configuration {
         &self.raft.in_force().configuration
     }

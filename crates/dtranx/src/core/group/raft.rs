@@ -58,7 +58,7 @@ impl Raft {
         last.and_then(|index| self.at(*index)).unwrap_or_else(|| self.before.clone())
     }
 
-    /// The place of that.
+    /// Position in the log of the configuration that is settled up to this index.
     pub(super) fn settled_at(&self, through: Index) -> Position {
         let last = self.placed.range(..=through).next_back();
         last.and_then(|index| self.position(*index)).unwrap_or(self.before.at)

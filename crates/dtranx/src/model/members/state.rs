@@ -487,7 +487,7 @@ impl State {
         self.acted.iter().copied().find(|entry| !self.members[leader].group.has_written(*entry))
     }
 
-    /// All members.
+    /// Numbers of all members, whether or not they are alive.
     pub(super) fn all(&self) -> Vec<usize> {
         (0..self.members.len()).collect()
     }

@@ -140,7 +140,7 @@ impl Described {
     }
 }
 
-/// Servers that join.
+/// What the identity of a folder notes of servers that join its cluster.
 impl Described {
     /// Notes the configured servers up to this one, unless it is there.
     pub(super) fn note_server(&mut self, configured: &[ServerId], server: ServerId) {

@@ -34,7 +34,7 @@ const PARTICULAR: [&str; 4] = ["da", "mt", "th", "fr_CA"];
 /// How an index that is to be made relates to one that is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Comparison {
-    /// They are the same.
+    /// The two indexes are the same in all options.
     Identical,
     /// They are the same but for options that make no other index.
     OtherOptions,
