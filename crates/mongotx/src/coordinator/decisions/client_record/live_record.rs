@@ -456,7 +456,8 @@ mod tests {
             tokio::task::yield_now().await;
         }
         live.finish_closing();
-        assert_eq!(listed.await.unwrap().unwrap_err().kind(), ErrorKind::Expired);
+        let heard = tokio::time::timeout(Duration::from_secs(60), listed).await.expect("it waits for ever");
+        assert_eq!(heard.unwrap().unwrap_err().kind(), ErrorKind::Expired);
         assert_eq!(live.enlist(&Namespace::new("d", "b")).await.unwrap_err().kind(), ErrorKind::Expired);
     }
 }
