@@ -22,6 +22,9 @@ use quiet::{Both, Gate, collection, connect, options, through, until_waiting};
 
 const LONG: Duration = Duration::from_secs(20);
 const SHORT: Duration = Duration::from_millis(30);
+const PATIENT: Duration = Duration::from_secs(120);
+/// More waits than an insert has attempts.
+const MANY_WAITS: u64 = 70;
 
 /// A rival with a transaction that has set `n` of document 1 to 10, and a waiter, both of their own
 /// client.
@@ -62,10 +65,15 @@ impl Two {
 
     /// Runs `work`, and commits the rival (or rolls it back) when `work` waits for it.
     async fn rival_ends_under<T>(&mut self, commits: bool, work: impl Future<Output = T>) -> T {
+        self.rival_ends_after(1, commits, work).await
+    }
+
+    /// The same once it has waited as many times.
+    async fn rival_ends_after<T>(&mut self, times: u64, commits: bool, work: impl Future<Output = T>) -> T {
         let (other, rival) = (&self.other, &mut self.rival);
         let waits = other.metrics().waits;
         let end = async {
-            until_waiting(other, waits + 1).await;
+            until_waiting(other, waits + times).await;
             if commits { rival.commit().await.unwrap() } else { rival.rollback().await.unwrap() }
         };
         join(work, end).await.0
@@ -120,6 +128,32 @@ async fn writer_with_a_lock_wait_goes_on_with_the_old_value_after_a_rollback() {
     assert_eq!(two.rival_ends_under(false, update).await.unwrap().matched_count, 1);
     session.commit().await.unwrap();
     assert_eq!(n_of(&two.others, 1).await, Some(2));
+}
+
+/// Its limit is the time that it waits, and not the number of times that it looks.
+#[tokio::test]
+async fn insert_waits_for_a_removal_as_long_as_it_may() {
+    let start = async || {
+        let mut two = Two::before_write(ClientOptions { write_wait: PATIENT, ..options() }).await;
+        two.rivals.delete_one(doc! {"_id": 1}).session(&mut two.rival).await.unwrap();
+        two
+    };
+    let outside = async {
+        let mut two = start().await;
+        let others = two.others.clone();
+        let insert = async { others.insert_one(&doc! {"_id": 1, "n": 7}).await };
+        two.rival_ends_after(MANY_WAITS, true, insert).await.unwrap();
+        assert_eq!(n_of(&two.others, 1).await, Some(7));
+    };
+    let inside = async {
+        let mut two = start().await;
+        let (others, mut session) = (two.others.clone(), two.session(Isolation::ReadCommitted, PATIENT));
+        let insert = async { others.insert_one(&doc! {"_id": 1, "n": 7}).session(&mut session).await };
+        two.rival_ends_after(MANY_WAITS, true, insert).await.unwrap();
+        session.commit().await.unwrap();
+        assert_eq!(n_of(&two.others, 1).await, Some(7));
+    };
+    join(outside, inside).await;
 }
 
 #[tokio::test]

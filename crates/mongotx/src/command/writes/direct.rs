@@ -24,7 +24,7 @@ use crate::{
     command::isolation::{validated, validation::Validation},
     coordinator::{
         Core,
-        finishing::lock_wait::LockWait,
+        finishing::lock_wait::{Attempts, LockWait},
         request::{
             address::Address,
             query::{self, Query},
@@ -37,20 +37,8 @@ use crate::{
     options::{Isolation, Namespace, TransactionOptions},
 };
 
-/// Attempts without waiting in between. Those between which a rival is waited for are limited by
-/// [`LockWait`] alone.
+/// Attempts without waiting in between.
 const ATTEMPTS: usize = 64;
-
-/// Result of looking for locks between a write outside transactions and the documents that it could
-/// match.
-pub(crate) enum Obstacle {
-    /// No lock is in the way, and no document matches.
-    None,
-    /// The lock was removed: try again.
-    Cleared,
-    /// The lock was waited for, and may still be there: try again.
-    Waited,
-}
 
 /// The user's filter and the condition that the document has no lock, in one.
 pub(crate) fn unlocked(filter: &Document) -> Document {
@@ -61,6 +49,9 @@ pub(crate) fn unlocked(filter: &Document) -> Document {
 
 /// Waits for, or clears, whatever locked document the filter could match. A rival's pending insert
 /// matches nothing, but stands in the way of an upsert with its `_id`.
+///
+/// Returns true if the write is to be tried again: the lock was removed, or was waited for and may
+/// still be there. False: no lock is in the way, and no document matches.
 async fn clear_the_way(
     core: &Core,
     ns: &Namespace,
@@ -68,7 +59,7 @@ async fn clear_the_way(
     options: &QueryOptions,
     upsert: bool,
     lock_wait: &mut LockWait,
-) -> Result<Obstacle> {
+) -> Result<bool> {
     let pinned = query::pinned_id(core, ns, filter, options).await?;
     let key = core.catalog.shard_key(ns).await?;
     let mut has_met = false;
@@ -94,43 +85,42 @@ async fn clear_the_way(
     options.add_to(&mut find);
     let Some(found) = core.server.find_first(ns, find).await? else {
         return match pinned {
-            Some(_) => Ok(Obstacle::None),
+            Some(_) => Ok(false),
             None => unlocked_match(core, ns, filter, options, has_met).await,
         };
     };
     let (at, lock) = (Address::of(&found, &key)?, stored::lock_state(&found)?);
-    let Some(rival) = core.repairs.clear_locks(ns, &at, &lock, None).await? else { return Ok(Obstacle::Cleared) };
+    let Some(rival) = core.repairs.clear_locks(ns, &at, &lock, None).await? else { return Ok(true) };
     let in_the_way = if lock.insert { upsert } else { safe_matches(core, ns, &at, filter, options).await? };
     if !in_the_way {
         return match pinned {
-            Some(_) => Ok(Obstacle::None),
+            Some(_) => Ok(false),
             None => unlocked_match(core, ns, filter, options, true).await,
         };
     }
     lock_wait.wait_for(&core.server, ns, &at.id, rival).await?;
-    Ok(Obstacle::Waited)
+    Ok(true)
 }
 
 /// Looks for a matching document, which was locked when the write was tried. It may be free now, or
 /// locked by the next rival: the next attempt meets that. `has_met`: something was pending.
+///
+/// Returns false if no document matches, true if the write is to be tried again.
 async fn unlocked_match(
     core: &Core,
     ns: &Namespace,
     filter: &Document,
     options: &QueryOptions,
     has_met: bool,
-) -> Result<Obstacle> {
+) -> Result<bool> {
     let matching = view::without_pending_inserts(filter);
     let mut find = doc! {"find": &ns.coll, "filter": matching, "projection": {"_id": 1}};
     options.add_to(&mut find);
     if core.server.find_first(ns, find).await?.is_some() {
-        return Ok(Obstacle::Cleared);
+        return Ok(true);
     }
     let may_have_moved = has_met || core.catalog.look_up(ns).await?.is_pinned_by(filter);
-    match may_have_moved && !is_none_at_one_moment(core, ns, filter, options).await? {
-        true => Ok(Obstacle::Cleared),
-        false => Ok(Obstacle::None),
-    }
+    Ok(may_have_moved && !is_none_at_one_moment(core, ns, filter, options).await?)
 }
 
 /// Step 3. Returns false also if something has changed meanwhile.
@@ -182,13 +172,13 @@ pub(crate) struct DirectAttempts<'a> {
     options: &'a QueryOptions,
     upsert: bool,
     lock_wait: LockWait,
-    left: usize,
+    attempts: Attempts,
 }
 
 impl<'a> DirectAttempts<'a> {
     pub(crate) fn new(core: &'a Core, ns: &'a Namespace, filter: &'a Document, options: &'a QueryOptions) -> Self {
         let lock_wait = LockWait::new(core.options.write_wait);
-        Self { core, ns, filter, options, upsert: false, lock_wait, left: ATTEMPTS }
+        Self { core, ns, filter, options, upsert: false, lock_wait, attempts: Attempts::new(ATTEMPTS) }
     }
 
     /// The write is an upsert of the `_id` in its filter.
@@ -199,20 +189,15 @@ impl<'a> DirectAttempts<'a> {
     /// Called after an attempt that matched nothing. Returns true if there is reason for another;
     /// false: no document matches.
     pub(crate) async fn again(&mut self) -> Result<bool> {
-        let Self { core, ns, filter, options, upsert, lock_wait, left } = self;
-        if *left == 0 {
+        let Self { core, ns, filter, options, upsert, lock_wait, attempts } = self;
+        if !attempts.go_on(lock_wait) {
             let message =
                 format!("documents of {ns} changed hands {ATTEMPTS} times while one of them was to be written");
             return Err(Error::new(ErrorKind::Conflict, message));
         }
-        let obstacle = clear_the_way(core, ns, filter, options, *upsert, lock_wait).await?;
+        let is_cleared = clear_the_way(core, ns, filter, options, *upsert, lock_wait).await?;
         refuse_watched(core, ns).await?;
-        match obstacle {
-            Obstacle::None => return Ok(false),
-            Obstacle::Cleared => *left -= 1,
-            Obstacle::Waited => {}
-        }
-        Ok(true)
+        Ok(is_cleared)
     }
 }
 

@@ -25,7 +25,7 @@ use crate::{
     command::isolation::validation_ahead::send_insert,
     coordinator::{
         Core,
-        finishing::lock_wait::LockWait,
+        finishing::lock_wait::{Attempts, LockWait},
         locking::unique::{PlacedDocument, PriorState},
         request::{address::Address, fields::Fields},
         server::WriteAnswer,
@@ -38,6 +38,7 @@ use crate::{
 /// Documents and bytes of one command.
 pub(crate) const BATCH: usize = 1_000;
 pub(crate) const BATCH_BYTES: usize = 8 * 1024 * 1024;
+/// Attempts without waiting in between.
 const ATTEMPTS: usize = 64;
 
 /// The document with its `_id` first, as the server stores it, made here if it has none.
@@ -87,8 +88,8 @@ pub(crate) async fn one_directly(core: &Arc<Core>, ns: &Namespace, document: Doc
     let (id, document) = with_id(document);
     let key = core.catalog.shard_key(ns).await?;
     let at = Address::of(&document, &key)?;
-    let mut lock_wait = LockWait::new(core.options.write_wait);
-    for _ in 0..ATTEMPTS {
+    let (mut attempts, mut lock_wait) = (Attempts::new(ATTEMPTS), LockWait::new(core.options.write_wait));
+    while attempts.go_on(&lock_wait) {
         let command = doc! {"insert": &ns.coll, "documents": [document.clone()]};
         let answer = core.server.write_directly(&ns.db, command).await?;
         match answer.ok() {
@@ -117,9 +118,9 @@ pub(crate) async fn one(core: &Core, tx: &mut Transaction, ns: &Namespace, docum
     let stored = pending_insert(me, &document, &key)?;
     let owned = tx.may_hold(ns, &at.id);
     tx.hold(&core.options, ns, slice::from_ref(&at), Hold::Insert)?;
-    let mut lock_wait = LockWait::new(tx.lock_wait());
+    let (mut attempts, mut lock_wait) = (Attempts::new(ATTEMPTS), LockWait::new(tx.lock_wait()));
     let new = NewDocument { at: &at, stored: &stored, document: &document };
-    for _ in 0..ATTEMPTS {
+    while attempts.go_on(&lock_wait) {
         let placed = place(core, tx, ns, &collection.uniques, &new, me).await;
         // The transaction held the `_id`, and its lock is gone: the `_id` was free, or a rival has
         // it now.

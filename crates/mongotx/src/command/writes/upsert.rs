@@ -13,7 +13,7 @@ use super::{insert, write_commands::UpdateCommand};
 use crate::{
     coordinator::{
         Core,
-        finishing::lock_wait::LockWait,
+        finishing::lock_wait::{Attempts, LockWait},
         locking::{
             change::Change,
             target::Target,
@@ -26,7 +26,7 @@ use crate::{
     options::Namespace,
 };
 
-/// Times that it is tried again because a rival had one of its unique values.
+/// Attempts without waiting in between: a rival had one of its unique values.
 const ATTEMPTS: usize = 256;
 
 /// Inserts, and answers where the new document is.
@@ -50,8 +50,8 @@ pub(crate) async fn insert_upserted(
     let collection = core.catalog.admit_writes(ns, me).await?;
     let at = Address::new(id.unwrap_or_else(|| ObjectId::new().into()), demanded);
     let upsert = Upsert { core, ns, command, at: &at, me };
-    let mut lock_wait = LockWait::new(tx.lock_wait());
-    for _ in 0..ATTEMPTS {
+    let (mut attempts, mut lock_wait) = (Attempts::new(ATTEMPTS), LockWait::new(tx.lock_wait()));
+    while attempts.go_on(&lock_wait) {
         match upsert.place(tx).await {
             Ok(false) => return Ok(at),
             Ok(true) => {

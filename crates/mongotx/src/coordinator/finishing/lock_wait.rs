@@ -23,13 +23,15 @@ pub(crate) struct LockWait {
     limit: Duration,
     backoff: Backoff,
     has_met_rival: bool,
+    /// Number of waits so far.
+    waits: usize,
     /// The rival that was waited for last, shown to observers as long as this one waits.
     shown: Option<(TxId, ShownWait)>,
 }
 
 impl LockWait {
     pub(crate) fn new(limit: Duration) -> Self {
-        Self { until: Instant::now() + limit, limit, backoff: PAUSES, has_met_rival: false, shown: None }
+        Self { until: Instant::now() + limit, limit, backoff: PAUSES, has_met_rival: false, waits: 0, shown: None }
     }
 
     /// Returns true if it is the first time that a rival was in the way.
@@ -59,6 +61,7 @@ impl LockWait {
             return Err(self.conflict(ns, id, rival));
         }
         server.counters.add(&server.counters.waits, 1);
+        self.waits += 1;
         if self.shown.as_ref().is_none_or(|(shown, _)| *shown != rival) {
             // The old wait is dropped first; dropped later, it would hide the new one.
             self.shown = None;
@@ -72,5 +75,51 @@ impl LockWait {
     pub(crate) async fn pause(&mut self) {
         let jitter = rand::random_range(0.5..1.0);
         tokio::time::sleep(self.backoff.next_pause().mul_f64(jitter)).await;
+    }
+}
+
+/// Attempts at a statement that others may frustrate. Those that end in a wait for a rival are not
+/// counted: [`LockWait`] limits them.
+pub(crate) struct Attempts {
+    left: usize,
+    /// Number of waits before the attempt that runs.
+    waits: usize,
+}
+
+impl Attempts {
+    /// As many attempts as `most`, the first one included.
+    pub(crate) fn new(most: usize) -> Self {
+        Self { left: most, waits: 0 }
+    }
+
+    /// Returns true if there may be one more attempt.
+    pub(crate) fn go_on(&mut self, lock_wait: &LockWait) -> bool {
+        let has_waited = std::mem::replace(&mut self.waits, lock_wait.waits) != lock_wait.waits;
+        if has_waited {
+            return true;
+        }
+        let is_left = self.left > 0;
+        self.left = self.left.saturating_sub(1);
+        is_left
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn attempts_that_waited_are_not_counted() {
+        let (mut attempts, mut lock_wait) = (Attempts::new(2), LockWait::new(Duration::ZERO));
+        assert!(attempts.go_on(&lock_wait));
+        for _ in 0..10 {
+            lock_wait.waits += 1;
+            assert!(attempts.go_on(&lock_wait));
+        }
+        assert!(attempts.go_on(&lock_wait));
+        assert!(!attempts.go_on(&lock_wait));
+        lock_wait.waits += 2;
+        assert!(attempts.go_on(&lock_wait));
+        assert!(!attempts.go_on(&lock_wait));
     }
 }

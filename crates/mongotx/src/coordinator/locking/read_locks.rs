@@ -26,7 +26,11 @@ use sd2v::{
 use crate::{
     coordinator::{
         catalog::Catalog,
-        finishing::{finisher::IDS_PER_STATEMENT, lock_wait::LockWait, repairs::Repairs},
+        finishing::{
+            finisher::IDS_PER_STATEMENT,
+            lock_wait::{Attempts, LockWait},
+            repairs::Repairs,
+        },
         request::{
             address::{Address, among},
             own_key::id_key,
@@ -39,7 +43,7 @@ use crate::{
     options::{ClientOptions, Namespace},
 };
 
-/// Times that documents are tried which are free whenever they are looked at.
+/// Attempts on documents that are free whenever they are looked at.
 const ATTEMPTS: usize = 256;
 
 /// Takes read locks for transactions, and looks after them.
@@ -86,7 +90,8 @@ impl ReadLocks {
         me: TxId,
         lock_wait: &mut LockWait,
     ) -> Result<bool> {
-        for _ in 0..ATTEMPTS {
+        let mut attempts = Attempts::new(ATTEMPTS);
+        while attempts.go_on(lock_wait) {
             if self.send_read_locks(tx, ns, at, me).await? == at.len() {
                 tx.keep_read_locks(ns, at);
                 return Ok(true);

@@ -33,7 +33,7 @@ use super::{
 use crate::{
     coordinator::{
         catalog::Collection,
-        finishing::lock_wait::LockWait,
+        finishing::lock_wait::{Attempts, LockWait},
         request::{fields::Fields, own_key::id_key},
         siblings::{Claim, Claims},
         stored::lock_fields::locks_only,
@@ -180,7 +180,8 @@ impl Locking {
         // before it was refused, or to ask the copy (`attempt_blindly`).
         let mut may_be_locked = owned || tx.has_read_locks(target.ns);
         tx.check_alive()?;
-        for _ in 0..ATTEMPTS {
+        let mut attempts = Attempts::new(ATTEMPTS);
+        while attempts.go_on(lock_wait) {
             let attempted = self.attempt(tx, me, target, change, turn.left.take(), was_held).await;
             // The transaction held the document, and its lock is gone: the document was free, or a
             // rival has it now.

@@ -39,7 +39,10 @@ use self::key_questions::{Question, questions};
 use crate::{
     coordinator::{
         catalog::Catalog,
-        finishing::{lock_wait::LockWait, repairs::Repairs},
+        finishing::{
+            lock_wait::{Attempts, LockWait},
+            repairs::Repairs,
+        },
         request::{address::Address, fields::Fields, own_key::id_key, query_options::QueryOptions},
         server::Server,
         stored::lock_fields::locks_only,
@@ -49,7 +52,8 @@ use crate::{
     options::Namespace,
 };
 
-/// Retry limit for a check that keeps meeting rivals which have finished meanwhile.
+/// Retry limit for a check that keeps meeting rivals which have finished meanwhile, without waiting
+/// in between.
 const ROUNDS: usize = 256;
 /// Documents of others that can have the keys of one document: more arrays are not looked at.
 const MAX_RIVALS: usize = 10_000;
@@ -266,7 +270,8 @@ impl Uniqueness {
         let Some(condition) = unique.rivals_of(document) else { return Ok(None) };
         let asked = Question { condition, collation: unique.collation.clone() };
         let own = id_key(&at.id);
-        for _ in 0..ROUNDS {
+        let mut attempts = Attempts::new(ROUNDS);
+        while attempts.go_on(lock_wait) {
             let mut again = false;
             for (other, lock) in self.rivals(ns, asked.clone()).await? {
                 if id_key(&other.id) == own {
