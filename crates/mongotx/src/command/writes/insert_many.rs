@@ -162,7 +162,7 @@ impl Batch {
             tx.note_own(ns, these.iter().filter_map(|(_, document)| document.get("_id")));
         };
         let asked = match tx.id().filter(|_| !uniques.is_empty()) {
-            Some(me) => core.uniqueness.first_duplicate(ns, uniques, &documents, me).await?.map(|from| (me, from)),
+            Some(me) => core.uniqueness.first_duplicate(tx, ns, uniques, &documents, me).await?.map(|from| (me, from)),
             None => None,
         };
         let Some((me, from)) = asked else {

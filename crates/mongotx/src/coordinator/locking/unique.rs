@@ -158,6 +158,8 @@ impl Uniqueness {
         if placed.uniques.is_empty() {
             return Ok(());
         }
+        // The check may wait for rivals, whose other changes a validation before it has not seen.
+        tx.forget_ahead();
         let versions = match placed.inserted {
             Some(document) => Some((None, document.clone())),
             None => self.fetch_both(placed, me).await?,
@@ -185,11 +187,14 @@ impl Uniqueness {
     /// duplicate.
     pub(crate) async fn first_duplicate(
         &self,
+        tx: &mut Transaction,
         ns: &Namespace,
         uniques: &[Unique],
         documents: &[&Document],
         me: TxId,
     ) -> Result<Option<usize>> {
+        // As in `check_placed`: rivals that are asked about may have committed since.
+        tx.forget_ahead();
         let uniques: Vec<&Unique> = uniques.iter().collect();
         for (at, batch) in documents.chunks(BATCH).enumerate() {
             if self.may_have_rivals(ns, &uniques, batch, None, me).await? {

@@ -6,9 +6,9 @@ use std::{future::IntoFuture, time::Duration};
 
 use bson::{Document, doc};
 use futures_util::future;
-use mongotx::{Client, Collection, ErrorKind, Isolation, Result, Session, TransactionOptions};
+use mongotx::{Client, Collection, ErrorKind, IndexModel, Isolation, Result, Session, TransactionOptions};
 
-use crate::quiet;
+use crate::quiet::{self, until_waiting};
 
 const LONG: Duration = Duration::from_secs(60);
 /// Commits behind an insert after which the next one is expected.
@@ -26,6 +26,8 @@ struct Place {
     read: Collection<Document>,
     written: Collection<Document>,
     inserted: Collection<Document>,
+    /// Number of questions about unique values behind each insert.
+    questions: u64,
 }
 
 /// Outcome and counts of one transaction.
@@ -43,13 +45,22 @@ struct Ended {
 
 impl Place {
     async fn new() -> Self {
+        Self::with_indexes(&[]).await
+    }
+
+    /// A place whose collection for inserts has these unique indexes.
+    async fn with_indexes(unique: &[Document]) -> Self {
         let (client, rival) = (quiet::connect(quiet::options()).await, quiet::connect(quiet::options()).await);
         let [read, written] = [quiet::collection(&client, 3).await, quiet::collection(&client, 3).await];
         let inserted = client.database(&local_mongod::unique_db("ahead")).collection("inserted");
         inserted.insert_one(&doc! {"_id": 0}).await.unwrap();
+        for key in unique {
+            inserted.create_index(IndexModel::new(key.clone()).unique(true)).await.unwrap();
+        }
         // The rival may write there at any time, so nothing is taken for unchanged.
         quiet::through(&rival, &read).update_one(doc! {"_id": 3}, doc! {"$set": {"m": 1}}).await.unwrap();
-        let place = Self { client, rival, read, written, inserted };
+        let questions = unique.len() as u64;
+        let place = Self { client, rival, read, written, inserted, questions };
         // All connections that will be needed are begun before anything is counted: a new one ends
         // what looks have shown.
         future::join_all((0..CONNECTIONS).map(|_| place.read.count_documents(doc! {}).into_future())).await;
@@ -68,8 +79,18 @@ impl Place {
         before: impl AsyncFn(&Place, &mut Session),
         behind: impl AsyncFn(&Place, &mut Session),
     ) -> (Self, Ended) {
+        Self::asks_behind_under(&[], id, before, behind).await
+    }
+
+    /// The same with unique indexes.
+    async fn asks_behind_under(
+        unique: &[Document],
+        id: i32,
+        before: impl AsyncFn(&Place, &mut Session),
+        behind: impl AsyncFn(&Place, &mut Session),
+    ) -> (Self, Ended) {
         for _ in 0..ATTEMPTS {
-            let place = Self::new().await;
+            let place = Self::with_indexes(unique).await;
             let ended = place.run(id, &before, &behind).await;
             if ended.is_asked_behind {
                 return (place, ended);
@@ -109,8 +130,8 @@ impl Place {
         assert!(future::poll_immediate(&mut waiting).await.is_none());
         before(self, &mut session).await;
         let counted = self.client.metrics();
-        let inserted = self.inserted.insert_one(&doc! {"_id": id}).session(&mut session).await.map(drop);
-        let is_asked_behind = self.client.metrics().sent_along > counted.sent_along;
+        let inserted = self.inserted.insert_one(&doc! {"_id": id, "k": id}).session(&mut session).await.map(drop);
+        let is_asked_behind = self.client.metrics().sent_along > counted.sent_along + self.questions;
         let committed = match inserted {
             Ok(()) => {
                 behind(self, &mut session).await;
@@ -280,4 +301,26 @@ async fn insert_that_is_refused_with_a_question_behind_it_says_why() {
     let (place, ended) = Place::asks_behind(0, nothing, nothing).await;
     assert_eq!(ended.inserted.unwrap_err().code(), Some(11_000));
     assert_eq!((ended.ahead, place.count(0).await), (0, 1));
+}
+
+/// A rival that has removed the document with the unique value is waited for behind the validation,
+/// and changes meanwhile what was read.
+#[tokio::test]
+async fn wait_for_a_unique_value_makes_the_commit_ask_again() {
+    let before = async |place: &Place, _: &mut Session| {
+        let [read, inserted] = [&place.read, &place.inserted].map(|coll| quiet::through(&place.rival, coll));
+        inserted.insert_one(&doc! {"_id": -9, "k": 9}).await.unwrap();
+        let mut remover = place.rival.session();
+        remover.begin().unwrap();
+        inserted.delete_one(doc! {"_id": -9}).session(&mut remover).await.unwrap();
+        let (client, waits) = (place.client.clone(), place.client.metrics().waits);
+        tokio::spawn(async move {
+            until_waiting(&client, waits + 1).await;
+            read.update_one(doc! {"_id": 1}, doc! {"$inc": {"n": 1}}).session(&mut remover).await.unwrap();
+            remover.commit().await.unwrap();
+        });
+    };
+    let (place, ended) = Place::asks_behind_under(&[doc! {"k": 1}], 9, before, nothing).await;
+    ended.inserted.as_ref().unwrap();
+    assert_conflict(&place, ended).await;
 }
