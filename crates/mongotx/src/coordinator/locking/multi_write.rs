@@ -14,7 +14,7 @@
 //!    exactly where it would without MongoTx.
 
 use std::{
-    collections::{BTreeMap, HashSet},
+    collections::{BTreeMap, HashSet, btree_map::Entry},
     iter,
 };
 
@@ -193,12 +193,10 @@ impl Locking {
     ) -> Result<BatchClaims<'c>> {
         let Some(claims) = claims else { return Ok(BatchClaims::default()) };
         let lock_wait = LockWait::new(tx.lock_wait());
-        let mut wanted: Vec<(Vec<u8>, &Address)> =
-            targets.at.iter().filter(|at| !tx.may_hold(targets.ns, &at.id)).map(|at| (id_key(&at.id), at)).collect();
-        wanted.sort_by(|(one, _), (other, _)| one.cmp(other));
+        let wanted = targets.at.iter().filter(|at| !tx.may_hold(targets.ns, &at.id));
         let mut claimed = BatchClaims::default();
-        for (key, at) in wanted {
-            if let Some(claim) = self.claim(claims, &targets.one(at), &lock_wait).await? {
+        for (key, at) in distinct(targets.ns, wanted)? {
+            if let Some(claim) = self.claim(claims, &targets.one(&at), &lock_wait).await? {
                 claimed.0.insert(key, claim);
             }
         }
@@ -397,6 +395,21 @@ impl Targets<'_> {
         }
         command
     }
+}
+
+/// The addresses by the keys of their `_id`s, in their order, each once.
+///
+/// # Errors
+/// Two are different documents of a sharded collection.
+fn distinct<'a>(ns: &Namespace, at: impl Iterator<Item = &'a Address>) -> Result<BTreeMap<Vec<u8>, Address>> {
+    let mut distinct = BTreeMap::new();
+    for at in at {
+        match distinct.entry(id_key(&at.id)) {
+            Entry::Vacant(entry) => drop(entry.insert(at.clone())),
+            Entry::Occupied(mut other) => other.get_mut().learn(ns, at)?,
+        }
+    }
+    Ok(distinct)
 }
 
 /// Statements that lock the documents whose *safe* version matches all conditions: with a copy, or

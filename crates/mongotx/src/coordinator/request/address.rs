@@ -8,7 +8,11 @@ use std::{collections::BTreeMap, fmt};
 use bson::{Bson, Document, doc};
 use sd2v::shard::{self, ShardKey};
 
-use crate::{coordinator::request::query_options::QueryOptions, error::Result};
+use crate::{
+    coordinator::request::query_options::QueryOptions,
+    error::{Error, Result},
+    options::Namespace,
+};
 
 /// Address of one document: its `_id` and its shard key.
 #[derive(Clone, Debug)]
@@ -54,6 +58,23 @@ impl Address {
     /// The same document, now that the values of the shard key are known.
     pub(crate) fn with_key(self, key: Document) -> Self {
         Self { key, ..self }
+    }
+
+    /// The same `_id` is to be written again: its shard key may have become known.
+    ///
+    /// # Errors
+    /// The two are different documents of a sharded collection.
+    pub(crate) fn learn(&mut self, ns: &Namespace, other: &Self) -> Result<()> {
+        if self.key.is_empty() {
+            *self = other.clone();
+        }
+        if other.key.is_empty() || shard::same(&self.key, &other.key) {
+            return Ok(());
+        }
+        Err(Error::unsupported(format!(
+            "a transaction cannot write two documents of {ns} with the _id {other} and different shard keys: {} and {}",
+            self.key, other.key
+        )))
     }
 
     pub(crate) fn key(&self) -> &Document {

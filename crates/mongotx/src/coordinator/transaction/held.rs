@@ -7,7 +7,7 @@
 use std::collections::{HashMap, HashSet, hash_map::Entry};
 
 use bson::Bson;
-use sd2v::{shard, statement::OwnReadLock, stored::check_id};
+use sd2v::{statement::OwnReadLock, stored::check_id};
 
 use super::Transaction;
 use crate::{
@@ -148,13 +148,17 @@ impl Transaction {
         for at in at {
             let others = [&mut held.written, &mut held.read].into_iter();
             for other in others.filter_map(|set| set.get_mut(&id_key(&at.id))) {
-                learn(ns, other, at)?;
+                other.learn(ns, at)?;
             }
         }
         let set = if what == Hold::Read { &mut held.read } else { &mut held.written };
-        let new: HashMap<Vec<u8>, &Address> =
-            at.iter().map(|at| (id_key(&at.id), at)).filter(|(key, _)| !set.contains_key(key)).collect();
-        let new: Vec<(Vec<u8>, Address)> = new.into_iter().map(|(key, at)| (key, at.clone())).collect();
+        let mut new: HashMap<Vec<u8>, Address> = HashMap::new();
+        for (key, at) in at.iter().map(|at| (id_key(&at.id), at)).filter(|(key, _)| !set.contains_key(key)) {
+            match new.entry(key) {
+                Entry::Vacant(entry) => drop(entry.insert(at.clone())),
+                Entry::Occupied(mut other) => other.get_mut().learn(ns, at)?,
+            }
+        }
         self.check_room(options, new.len())?;
         self.count += new.len();
         let Some(held) = self.held.get_mut(ns) else { return Ok(()) };
@@ -366,23 +370,37 @@ impl Transaction {
     }
 }
 
-/// The same `_id` is to be held again: its shard key may have become known.
-fn learn(ns: &Namespace, held: &mut Address, at: &Address) -> Result<()> {
-    if held.key().is_empty() {
-        *held = at.clone();
-    }
-    if at.key().is_empty() || shard::same(held.key(), at.key()) {
-        return Ok(());
-    }
-    Err(Error::unsupported(format!(
-        "a transaction cannot write two documents of {ns} with the _id {at} and different shard keys: {} and {}",
-        held.key(),
-        at.key()
-    )))
-}
-
 /// Returns true if no other `_id` names the same document. A number equals numbers of other types,
 /// a string those that a collation makes equal.
 fn is_equal_only_to_itself(id: &Bson) -> bool {
     matches!(id, Bson::ObjectId(_) | Bson::Binary(_) | Bson::Boolean(_) | Bson::DateTime(_) | Bson::Timestamp(_))
+}
+
+#[cfg(test)]
+mod tests {
+    use bson::doc;
+
+    use super::*;
+    use crate::{
+        coordinator::stamps::retry_history::RetryHistory,
+        error::ErrorKind,
+        options::{Isolation, TransactionOptions},
+    };
+
+    #[test]
+    fn one_call_holds_no_two_documents_of_one_id() {
+        let ns = Namespace { db: "d".to_owned(), coll: "c".to_owned() };
+        let at = |id: i32, key: &str| Address::new(id.into(), doc! {"k": key});
+        let held = |what, all: &[Address]| {
+            let (isolation, options) = (Isolation::ReadCommitted, TransactionOptions::default());
+            let mut tx = Transaction::new(isolation, None, options, RetryHistory::default());
+            tx.hold(&ClientOptions::default(), &ns, all, what).map(|()| tx.count)
+        };
+        for what in [Hold::Insert, Hold::Change, Hold::Remove, Hold::Read] {
+            let refused = held(what, &[at(1, "a"), at(2, "a"), at(1, "b")]).unwrap_err();
+            assert_eq!(refused.kind(), ErrorKind::Unsupported);
+            assert!(refused.to_string().contains("two documents of d.c with the _id 1"), "{refused}");
+            assert_eq!(held(what, &[at(1, "a"), at(2, "a"), at(1, "a")]).unwrap(), 2);
+        }
+    }
 }
