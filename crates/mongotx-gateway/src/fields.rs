@@ -119,6 +119,17 @@ impl Fields {
         }
     }
 
+    /// A number of any type, with its fraction.
+    pub(crate) fn exact_number(&mut self, field: &str) -> Answer<Option<f64>> {
+        let Some(value) = self.any(field) else { return Ok(None) };
+        let number = match &value {
+            Bson::Double(number) => Some(*number),
+            Bson::Decimal128(number) => number.to_string().parse().ok(),
+            other => as_number(other).map(|number| number as f64),
+        };
+        number.map(Some).ok_or_else(|| self.wrong(field, &value, "types '[long, int, decimal, double']"))
+    }
+
     /// A number that is not negative.
     pub(crate) fn natural(&mut self, field: &str) -> Answer<Option<u64>> {
         let Some(number) = self.number(field)? else { return Ok(None) };

@@ -49,10 +49,11 @@ impl ListedStatement for DeleteStatement {
 
     fn parse(mut fields: Fields, variables: &Document) -> Answer<Self> {
         let filter = fields.document("q")?;
-        let limit = fields.number("limit")?;
+        let limit = fields.exact_number("limit")?;
+        // A fraction that was cut off would remove all documents where one, or none, is meant.
         let multi = match fields.required("limit", limit)? {
-            0 => true,
-            1 => false,
+            0.0 => true,
+            1.0 => false,
             other => {
                 let message = format!("The limit field in delete objects must be 0 or 1. Got {other}");
                 return Err(Failure::new(codes::FAILED_TO_PARSE, message));
