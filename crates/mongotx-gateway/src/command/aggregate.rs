@@ -63,9 +63,14 @@ impl Pipeline {
     }
 
     /// # Errors
-    /// 323 for stages that are not in the API version that the client keeps to, 40602 for one that
-    /// stands where it cannot.
+    /// 323 for stages that are not in the API version that the client keeps to, 40323 for one that
+    /// has not exactly one field, 40602 for one that stands where it cannot.
     fn check_stages(&self, api: ApiParameters) -> Answer<()> {
+        // What a user may do was decided by one of the fields.
+        if self.stages.iter().any(|stage| stage.len() != 1) {
+            let message = "A pipeline stage specification object must contain exactly one field.";
+            return Err(Failure::new(codes::NOT_ONE_FIELD, message));
+        }
         api.check_stages(&self.stages)?;
         if self.stages.iter().skip(1).any(|stage| stage.contains_key("$currentOp")) {
             let message = "$currentOp is only valid as the first stage in a pipeline.";

@@ -192,6 +192,9 @@ async fn local_sessions_are_those_of_the_gateways_clients() {
     {
         assert_eq!(code(&client.run_command(listed(options)).await), wanted);
     }
+    // Beside a stage that anybody may use.
+    let beside = doc! {"$currentOp": {}, "$listLocalSessions": {"allUsers": true}};
+    assert_eq!(code(&client.run_command(doc! {"aggregate": 1, "pipeline": [beside], "cursor": {}}).await), 40_323);
     let of_collection = doc! {"aggregate": "c", "pipeline": [{"$listLocalSessions": {}}], "cursor": {}};
     assert_eq!(code(&client.run_command(of_collection).await), 73);
     assert_eq!(code(&client.run_command(session.first(listed(doc! {}.into()))).await), 263);
