@@ -140,7 +140,7 @@ fn note_several(
     let stop = if is_ordered { refused.first().map_or(0, |first| first.index) } else { statements.len() };
     for (place, statement) in statements.iter().enumerate() {
         if let Some(refused) = refused.iter().find(|refused| refused.index == place) {
-            tally.refused(call, *statement, &refused.error)?;
+            tally.refused_among(call, *statement, &refused.error)?;
         } else if place < stop {
             tally.done(call, *statement, StatementResult::Count(1));
         }

@@ -339,3 +339,25 @@ async fn upsert_some(gateway: &Client, task: i32, round: i32, all: i32) {
     }
     assert_eq!((reply.get_i32("n").unwrap(), reply.contains_key("writeErrors")), (6, false), "{reply}");
 }
+
+/// What a transaction cannot store is refused document by document: the others are inserted, and no
+/// second time when the command is sent again.
+#[tokio::test]
+async fn document_that_cannot_be_stored_is_refused_by_itself() {
+    let client = quiet("gw_unique_refused", true).await;
+    let session = Session::new();
+    let empty = bson::Timestamp { time: 0, increment: 0 };
+    let inserts = doc! {"insert": "c", "documents": [{"k": 500, "t": empty}, {"k": 501}], "ordered": false};
+    let first = client.run_command(session.write(inserts.clone())).await;
+    let errors = first.get_array("writeErrors").unwrap();
+    let refused = errors[0].as_document().unwrap();
+    assert_eq!((refused.get_i32("index").unwrap(), refused.get_i32("code").unwrap()), (0, 263), "{first}");
+    assert_eq!((errors.len(), first.get_i32("n").unwrap(), is_ok(&first)), (1, 1, true), "{first}");
+    let again = client.run_command(session.again(inserts)).await;
+    assert_eq!(again.get_i32("n").unwrap(), 1, "{again}");
+    let added = client.all("c").await.into_iter().filter(|document| document.get_i32("k").unwrap() >= 500);
+    assert_eq!(added.count(), 1);
+    let ordered = doc! {"insert": "c", "documents": [{"k": 502}, {"k": 503, "t": empty}, {"k": 504}]};
+    let reply = client.run_command(ordered).await;
+    assert_eq!((reply.get_i32("n").unwrap(), reply.get_array("writeErrors").unwrap().len()), (1, 1), "{reply}");
+}

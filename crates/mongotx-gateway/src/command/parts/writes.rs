@@ -99,12 +99,29 @@ impl Tally {
         }
         // A name that no collection can have is the command's, and no statement's.
         let is_of_name = error.code() == Some(codes::INVALID_NAMESPACE);
+        // The results of other statements stand, and are answered.
+        if error.kind() == ErrorKind::Unsupported && self.has_results() && !call.is_in_transaction() {
+            return Ok(self.failed(call, statement, &Failure::from(error)));
+        }
         if error.kind() != ErrorKind::Invalid || is_of_name {
             let failure = Failure::from(error);
             note_unknown(call, [statement], error, &failure);
             return Err(failure);
         }
         Ok(self.failed(call, statement, &Failure::from(error)))
+    }
+
+    /// Notes a statement whose refusal the library lists beside the results of others, which stand:
+    /// as [`Self::refused`], but what cannot be done for this statement is not the command's error.
+    pub(crate) fn refused_among(&mut self, call: &mut Call<'_>, statement: usize, error: &Error) -> Answer<bool> {
+        match error.kind() {
+            ErrorKind::Unsupported => Ok(self.failed(call, statement, &Failure::from(error))),
+            _ => self.refused(call, statement, error),
+        }
+    }
+
+    fn has_results(&self) -> bool {
+        self.n > 0 || !self.errors.is_empty() || !self.retried.is_empty()
     }
 
     /// The results of a command's statements, from the server's answer: the sum, and the places of
