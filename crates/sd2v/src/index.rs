@@ -8,6 +8,7 @@
 //! | unique, `2d`, `2dsphere`, hashed, of several fields; any other on request | besides, `_mongotx_unsafe.NAME`: the same on `_unsafe.FIELD` | the server refuses at the write what it would refuse when the document is finished; queries on unsafe versions |
 //!
 //! - `form`: from one to the other, and back for listings.
+//! - `keys`: the keys of a document through arrays, and the condition for others that have them.
 //! - `unique`: which values a document has in a unique index, and which others have them.
 //! - `frozen`: indexes that keep locks out while a collection is renamed.
 //! - `expiry`: which documents a TTL index removes.
@@ -17,6 +18,7 @@
 mod expiry;
 mod form;
 mod frozen;
+mod keys;
 mod plan;
 mod stats;
 mod unique;

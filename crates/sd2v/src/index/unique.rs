@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bson::{Bson, Document, doc};
 
+use super::keys::{self, Part};
 use crate::{
     filter::{allowed_values, demanded_values, is_present},
     names::INSERT,
@@ -79,14 +80,21 @@ impl Unique {
     /// `None`: a sparse index does not hold this document. (Whether a partial index does is the
     /// server's to say.)
     ///
-    /// Two array fields at once are refused by the index itself; otherwise the condition is exact,
-    /// but for arrays that are elements of arrays, which also equal an array as a whole.
+    /// The condition is exact, with two exceptions: where a path names an element of an array by
+    /// its place, or leads through the end of another one, each path is asked for by itself, and an
+    /// array that is an element of an array also equals an array as a whole; and where a sparse
+    /// index of several paths through one array lacks the key of an element that has none of them.
     pub fn rivals_of(&self, document: &Document) -> Option<Document> {
         if self.sparse && self.key.keys().all(|path| values_at(document, path, Missing::Ignored).is_empty()) {
             return None;
         }
-        let one_of = |path: &String| has_one_of(path, &values_at(document, path, self.missing()), self.missing());
-        let mut all: Vec<Document> = self.key.keys().map(one_of).collect();
+        let paths = self.paths();
+        let mut all = if keys::are_followed(&paths) {
+            keys::conditions(document, &paths, self.missing())?
+        } else {
+            let one_of = |path: &String| has_one_of(path, &values_at(document, path, self.missing()), self.missing());
+            self.key.keys().map(one_of).collect()
+        };
         if self.sparse && self.key.len() > 1 {
             let there = self.key.keys().map(|path| doc! {path: {"$exists": true}});
             all.push(doc! {"$or": there.collect::<Vec<_>>()});
@@ -130,11 +138,24 @@ impl Unique {
 
     /// The key of a document that has one value, and a plain one, for each field.
     fn simple_key(&self, document: &Document) -> Option<Document> {
+        let paths = self.paths();
+        if keys::are_followed(&paths) {
+            let [only] = &keys::keys_of(document, &paths)[..] else { return None };
+            let value = |part: &Part| match part {
+                Part::Value(value) if is_present(value) => Some(value.clone()),
+                _ => None,
+            };
+            return self.key.keys().zip(only).map(|(path, part)| Some((path.clone(), value(part)?))).collect();
+        }
         let one = |path: &String| match &values_at(document, path, Missing::Null)[..] {
             [only] if is_present(only) => Some((path.clone(), only.clone())),
             _ => None,
         };
         self.key.keys().map(one).collect()
+    }
+
+    fn paths(&self) -> Vec<&str> {
+        self.key.keys().map(String::as_str).collect()
     }
 
     /// A sparse index of one field knows no missing values, not even those of some elements of an
@@ -174,7 +195,7 @@ fn collect_fields<'a>(filter: &'a Document, fields: &mut Vec<&'a str>) {
 
 /// The treatment of a missing value by the index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Missing {
+pub(super) enum Missing {
     Null,
     Ignored,
 }
@@ -301,6 +322,34 @@ mod tests {
         let asked = unique(doc! {"a": 1, "b": 1}).rivals_of(&doc! {"a": [1, 2]}).unwrap();
         let expected = doc! {"$and": [
             {"$or": [{"a": {"$eq": 1}}, {"a": {"$eq": 2}}]}, {"b": Bson::Null}, {INSERT: {"$exists": false}},
+        ]};
+        assert_eq!(asked, expected);
+    }
+
+    #[test]
+    fn rivals_of_asks_for_arrays_that_have_the_key_null() {
+        let asked = unique(doc! {"a.b": 1}).rivals_of(&doc! {"a": []}).unwrap();
+        let any = doc! {"$or": [
+            {"a.b": Bson::Null}, {"a": {"$size": 0}}, {"a": {"$elemMatch": {"$not": {"$type": "object"}}}},
+            {"a": {"$elemMatch": {"$type": "array"}}},
+        ]};
+        assert_eq!(asked, doc! {"$and": [any, {INSERT: {"$exists": false}}]});
+        for same in [doc! {}, doc! {"a": 5}, doc! {"a": [5]}, doc! {"a": [[{"b": 1}]]}] {
+            assert_eq!(unique(doc! {"a.b": 1}).rivals_of(&same).unwrap(), asked, "{same}");
+        }
+        assert_eq!(unique(doc! {"a.b": 1}).rivals_of_any(&[&doc! {"a": [5, {"b": 1}]}]).len(), 1);
+    }
+
+    #[test]
+    fn rivals_of_asks_for_values_of_one_element() {
+        let asked = unique(doc! {"x.a": 1, "x.b": 1}).rivals_of(&doc! {"x": [{"a": 1, "b": 2}]}).unwrap();
+        let element = doc! {"$and": [{"a": {"$eq": 1}}, {"b": {"$eq": 2}}]};
+        let document = doc! {"$and": [{"x.a": {"$eq": 1}}, {"x.b": {"$eq": 2}}]};
+        let expected = doc! {"$and": [
+            {"$or": [
+                {"x": {"$elemMatch": element}}, {"$and": [{"x": {"$not": {"$type": "array"}}}, document]},
+            ]},
+            {INSERT: {"$exists": false}},
         ]};
         assert_eq!(asked, expected);
     }

@@ -6,6 +6,7 @@
 //! | [`listing`] | what is listed is what was created, whatever is stored |
 //! | [`interleavings`] | every order of short transactions that want the same values |
 //! | [`unique`] | unique indexes: inserts, updates, removals, exchanges, arrays, partial, sparse, collation |
+//! | [`through_arrays`] | which documents the server takes for duplicates, in all pairs of many |
 //! | [`looked_up`] | made while others work by what they knew before |
 //! | [`adopted`] | indexes that were made without MongoTx |
 //! | [`refusals`] | what the server would refuse at the end is refused at the write |
@@ -20,6 +21,7 @@ mod listing;
 mod looked_up;
 mod outlived;
 mod refusals;
+mod through_arrays;
 mod unique;
 mod validators;
 
