@@ -7,7 +7,12 @@
 
 use bson::{Bson, Document, doc};
 
-use super::unique::Missing;
+/// The treatment of a missing value by the index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Missing {
+    Null,
+    Ignored,
+}
 
 /// What a key has in the place of one path.
 #[derive(Clone, Debug, PartialEq)]

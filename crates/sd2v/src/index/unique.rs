@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bson::{Bson, Document, doc};
 
-use super::keys::{self, Part};
+use super::keys::{self, Missing, Part};
 use crate::{
     filter::{allowed_values, demanded_values, is_present},
     names::INSERT,
@@ -191,13 +191,6 @@ fn collect_fields<'a>(filter: &'a Document, fields: &mut Vec<&'a str>) {
             _ => fields.push(key),
         }
     }
-}
-
-/// The treatment of a missing value by the index.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Missing {
-    Null,
-    Ignored,
 }
 
 fn has_one_of(path: &str, values: &[Bson], missing: Missing) -> Document {
