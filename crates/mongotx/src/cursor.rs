@@ -74,6 +74,44 @@ impl<T: DeserializeOwned + 'static> Cursor<T> {
         self.documents.next_batch(most, most_bytes).await
     }
 
+    /// Sets the number of documents that the server sends together from now on; 0, as at the
+    /// beginning: as many as fit into one answer of 16 MiB. Documents that have come already are
+    /// answered first.
+    ///
+    /// ```
+    /// # use bson::doc;
+    /// # #[tokio::main]
+    /// # async fn main() -> mongotx::Result<()> {
+    /// # local_mongod::example!(client, accounts);
+    /// # accounts.insert_many(&(0..6).map(|id| doc! {"_id": id}).collect::<Vec<_>>()).await?;
+    /// let mut found = accounts.find(doc! {}).batch_size(2).await?;
+    /// found.set_batch_size(3);
+    /// while found.next().await?.is_some() {}
+    /// # Ok(()) }
+    /// ```
+    pub fn set_batch_size(&mut self, size: u32) {
+        self.documents.set_batch_size(size);
+    }
+
+    /// Bytes of the documents that have come and wait to be asked for. A program that keeps many
+    /// cursors counts them with this. Zero where the official driver reads the cursor: it does not
+    /// say.
+    ///
+    /// ```
+    /// # use bson::doc;
+    /// # #[tokio::main]
+    /// # async fn main() -> mongotx::Result<()> {
+    /// # local_mongod::example!(client, accounts);
+    /// # accounts.insert_many(&[doc! {"_id": 1}, doc! {"_id": 2}]).await?;
+    /// let mut found = accounts.find(doc! {}).await?;
+    /// while found.next().await?.is_some() {}
+    /// assert_eq!(found.buffered_bytes(), 0);
+    /// # Ok(()) }
+    /// ```
+    pub fn buffered_bytes(&self) -> usize {
+        self.documents.buffered_bytes()
+    }
+
     /// Collects all documents that are left. For answers that fit into memory.
     ///
     /// ```

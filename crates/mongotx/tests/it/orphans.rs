@@ -4,6 +4,8 @@
 
 use crate::common;
 
+use std::time::Duration;
+
 use bson::{Bson, Document, doc, oid::ObjectId};
 use futures_util::TryStreamExt;
 use mongotx::{Client, ClientId, Collection, ErrorKind, Isolation, Session, TransactionOptions, TxId};
@@ -217,5 +219,22 @@ async fn a_writer_that_meets_one_keeps_it_too() {
         let orphan = kept.find_one(doc! {"writer": stored_id(id), "id": 1}).await.unwrap().unwrap();
         assert_eq!(orphan.get_document("becomes").unwrap(), &doc! {"_id": 1, "n": 99}, "{id}");
         scene.other.repair_collection(a.namespace()).await.unwrap();
+    }
+}
+
+/// A program that does not know MongoTx has removed what an insert was to become: no statement can
+/// undo it, and nobody tries for ever.
+#[tokio::test]
+async fn an_orphan_that_cannot_be_undone_is_an_error() {
+    let (scene, ids) = Scene::set_up().await;
+    for id in ids {
+        scene.plant(id).await;
+        let damaged = doc! {"_id": 5, "_xTxId": stored_id(id), "_insert": true};
+        scene.raw.insert_one(damaged).await.unwrap();
+        let reading = async { scene.collection(&scene.other).find(doc! {}).await?.try_collect().await };
+        let error =
+            tokio::time::timeout(Duration::from_secs(60), reading).await.expect("it tries for ever").unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Corruption, "{error}");
+        assert!(error.to_string().contains("{_id: 5}"), "{error}");
     }
 }

@@ -14,11 +14,15 @@ pub(crate) struct Place {
     pub(crate) plain: mongodb::Database,
 }
 
+/// Options of a client that does not wait long for a rival.
+pub(crate) fn options() -> ClientOptions {
+    ClientOptions { write_wait: Duration::from_millis(50), ..crate::quiet::at_read_committed() }
+}
+
 impl Place {
     pub(crate) async fn new(name: &str) -> Self {
         let server = local_mongod::shared_standalone().await.unwrap();
-        let options = ClientOptions { write_wait: Duration::from_millis(50), ..crate::quiet::at_read_committed() };
-        let client = Client::connect_with(&server.uri(), options).await.unwrap();
+        let client = Client::connect_with(&server.uri(), options()).await.unwrap();
         let plain = server.client().await.unwrap().database(&local_mongod::unique_db(name));
         Self { ours: client.database(plain.name()), client, plain }
     }

@@ -46,6 +46,8 @@ pub struct Index {
     pub mirrored: bool,
     /// True if its expiry spares locked documents.
     guarded: bool,
+    /// True if another program has set an expiry besides, which does not.
+    expires_twice: bool,
     /// True if only MongoTx's parts are stored, and the index itself is missing (or not yet made).
     partial: bool,
 }
@@ -106,9 +108,20 @@ impl Index {
             names.push(format!("{MIRROR}{}", self.name()));
         }
         if self.guarded {
-            names.push(format!("{TTL}{}", self.name()));
+            names.push(self.guard_name());
         }
         names
+    }
+
+    /// The name of the stored index whose expiry spares locked documents.
+    pub fn guard_name(&self) -> String {
+        format!("{TTL}{}", self.name())
+    }
+
+    /// Returns true if another program has set an expiry on an index that has one already, where
+    /// that program does not see it. The new one counts, once it is stored in place of the other.
+    pub fn expires_twice(&self) -> bool {
+        self.expires_twice
     }
 
     /// Returns true if it has this key pattern, its fields in this order, numbers compared by their
@@ -124,8 +137,8 @@ impl Index {
     /// The stored index by which the server removes what has expired. `None`: nothing in it
     /// expires.
     pub fn expiring(&self) -> Option<String> {
-        if self.guarded {
-            return Some(format!("{TTL}{}", self.name()));
+        if self.guarded && !self.expires_twice {
+            return Some(self.guard_name());
         }
         self.spec.contains_key("expireAfterSeconds").then(|| self.stored_name.clone())
     }
@@ -146,7 +159,7 @@ impl Index {
     pub fn is_adopted(&self) -> bool {
         let mirror = !needs_mirror(&self.spec) || self.mirrored;
         let unique = self.unique().is_none() || self.stored_name != self.name();
-        let ttl = !self.spec.contains_key("expireAfterSeconds") || self.guarded;
+        let ttl = !self.spec.contains_key("expireAfterSeconds") || self.guarded && !self.expires_twice;
         mirror && unique && ttl
     }
 }
@@ -277,12 +290,15 @@ fn ttl_spec(spec: &Document) -> Document {
     let mut unlocked = spec.get_document("partialFilterExpression").cloned().unwrap_or_default();
     unlocked.insert(WRITER, Bson::Null);
     unlocked.insert(READERS, Bson::Null);
-    doc! {
+    let mut ttl = doc! {
         "key": spec.get_document("key").cloned().unwrap_or_default(),
         "name": format!("{TTL}{}", spec.get_str("name").unwrap_or_default()),
         "expireAfterSeconds": spec.get("expireAfterSeconds").cloned().unwrap_or(Bson::Null),
         "partialFilterExpression": unlocked,
-    }
+    };
+    // The filter goes by it.
+    ttl.extend(spec.get("collation").map(|collation| ("collation".to_owned(), collation.clone())));
+    ttl
 }
 
 /// The index on unsafe versions: of documents that have one.
@@ -305,6 +321,18 @@ fn mirror_spec(spec: &Document) -> Result<Document, Error> {
     Ok(mirror)
 }
 
+/// As [`interpret`], of a collection with this default collation. The server lists no collation for
+/// an index that compares bytes; made again, it would get the default one.
+pub fn interpret_beside(default: Option<&Document>, stored: &[Document]) -> Vec<Index> {
+    let mut found = interpret(stored);
+    if default.is_some() {
+        for spec in found.iter_mut().map(|index| &mut index.spec).filter(|spec| !spec.contains_key("collation")) {
+            spec.insert("collation", doc! {"locale": "simple"});
+        }
+    }
+    found
+}
+
 /// The application's indexes, from the server's list.
 pub fn interpret(stored: &[Document]) -> Vec<Index> {
     let name = |spec: &Document| spec.get_str("name").unwrap_or_default().to_owned();
@@ -323,11 +351,12 @@ pub fn interpret(stored: &[Document]) -> Vec<Index> {
             key.remove(SLOT);
         }
         shown.insert("name", own_name.clone());
-        if let Some(expiry) = ttl.and_then(|ttl| ttl.get("expireAfterSeconds")) {
+        let expires_twice = ttl.is_some() && shown.contains_key("expireAfterSeconds");
+        if let Some(expiry) = ttl.and_then(|ttl| ttl.get("expireAfterSeconds")).filter(|_| !expires_twice) {
             shown.insert("expireAfterSeconds", expiry.clone());
         }
         let mirrored = named(&format!("{MIRROR}{own_name}")).is_some();
-        found.push(Index { spec: shown, stored_name, mirrored, guarded: ttl.is_some(), partial: false });
+        found.push(Index { spec: shown, stored_name, mirrored, guarded: ttl.is_some(), expires_twice, partial: false });
     }
     // A unique index that is being made has its mirrored part only: transactions heed it already.
     for spec in stored {
@@ -362,5 +391,12 @@ fn unfinished(mirror: &Document, name: &str) -> Index {
     spec.insert("name", name);
     // To heed more than the index will is to be safe.
     spec.remove("partialFilterExpression");
-    Index { spec, stored_name: format!("{UNIQUE}{name}"), mirrored: true, guarded: false, partial: true }
+    Index {
+        spec,
+        stored_name: format!("{UNIQUE}{name}"),
+        mirrored: true,
+        guarded: false,
+        expires_twice: false,
+        partial: true,
+    }
 }

@@ -1,14 +1,15 @@
 //! Dropping collections and databases for the application.
 //!
 //! None of it is part of a transaction: it takes effect at once, and stays when the caller's
-//! transaction is rolled back.
+//! transaction is rolled back. Once nothing is locked, it goes on when the caller's future is
+//! dropped: the lock on the sequence of events would stay.
 
 use std::sync::Arc;
 
-use bson::doc;
+use bson::{Document, doc};
 use futures_util::FutureExt;
 
-use super::collection_events::with_events;
+use super::{collection_events::with_events, to_its_end::to_its_end};
 use crate::{
     coordinator::{
         Core,
@@ -27,19 +28,24 @@ pub(crate) async fn drop_collection(core: &Arc<Core>, ns: &Namespace) -> Result<
     if core.catalog.look_up(ns).await?.unlockable.is_none() {
         core.schema.until_unlocked(ns, "dropped", &mut LockWait::new(core.options.write_wait)).await?;
     }
-    let event = core.catalog.dropped_event(ns).await?;
+    let dropping = drop_unlocked(Arc::clone(core), ns.clone());
+    to_its_end(core, &format!("dropping {ns}"), dropping).await
+}
+
+async fn drop_unlocked(core: Arc<Core>, ns: Namespace) -> Result<()> {
+    let event = core.catalog.dropped_event(&ns).await?;
     // Until the catalog has forgotten what it knew, reads may rest on it.
-    let change = core.server.own_changes().writing(ns);
+    let change = core.server.own_changes().writing(&ns);
     let command = core.server.run_directly(&ns.db, doc! {"drop": &ns.coll}).boxed();
     let dropped = match event {
-        Some(event) => with_events(core, vec![event], command).await,
+        Some(event) => with_events(&core, vec![event], command).await,
         None => command.await,
     };
     let dropped = match dropped {
         Err(error) if error.code() == Some(NO_SUCH_COLLECTION) => Ok(()),
         other => other.map(drop),
     };
-    core.catalog.forget(ns);
+    core.catalog.forget(&ns);
     change.over();
     dropped
 }
@@ -61,16 +67,21 @@ pub(crate) async fn drop_database(core: &Arc<Core>, db: &str) -> Result<()> {
             events.extend(core.catalog.dropped_event(&ns).await?);
         }
     }
+    let dropping = drop_unlocked_database(Arc::clone(core), db.to_owned(), events);
+    to_its_end(core, &format!("dropping the database {db:?}"), dropping).await
+}
+
+async fn drop_unlocked_database(core: Arc<Core>, db: String, mut events: Vec<Document>) -> Result<()> {
     // Until the catalog has forgotten what it knew of the database, reads may rest on it.
     let change = core.server.own_changes().changing_any();
-    let command = core.server.run_directly(db, doc! {"dropDatabase": 1}).boxed();
+    let command = core.server.run_directly(&db, doc! {"dropDatabase": 1}).boxed();
     let dropped = if events.is_empty() {
         command.await.map(drop)
     } else {
-        events.push(doc! {"operationType": "dropDatabase", "ns": {"db": db}});
-        with_events(core, events, command).await.map(drop)
+        events.push(doc! {"operationType": "dropDatabase", "ns": {"db": &db}});
+        with_events(&core, events, command).await.map(drop)
     };
-    core.catalog.forget_database(db);
+    core.catalog.forget_database(&db);
     change.over();
     dropped
 }

@@ -10,3 +10,4 @@
 mod collection_events;
 pub(crate) mod drop;
 pub(crate) mod rename;
+mod to_its_end;

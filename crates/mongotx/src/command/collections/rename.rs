@@ -23,7 +23,7 @@ use bson::{Document, doc, oid::ObjectId};
 use futures_util::FutureExt;
 use sd2v::index::freeze;
 
-use super::collection_events::with_events;
+use super::{collection_events::with_events, to_its_end::to_its_end};
 use crate::{
     coordinator::{
         Core,
@@ -69,11 +69,8 @@ pub(crate) async fn rename_collection(
     if from == to {
         return Err(Error::invalid(ILLEGAL, "Can't rename a collection to itself"));
     }
-    let rename = Rename { core: Arc::clone(core), from: from.clone(), to: to.clone(), drops_target };
-    match core.runtime.spawn(rename.carry_out()).await {
-        Ok(renamed) => renamed,
-        Err(stopped) => Err(Error::new(ErrorKind::Closed, format!("renaming {from} was stopped: {stopped}"))),
-    }
+    let rename = Rename { core: Arc::clone(core), from: from.clone(), to: to.clone(), drops_target, replaces: false };
+    to_its_end(core, &format!("renaming {from}"), rename.carry_out()).await
 }
 
 /// A collection that is being renamed.
@@ -81,12 +78,16 @@ struct Rename {
     core: Arc<Core>,
     from: Namespace,
     to: Namespace,
+    /// The caller allows that a collection of the new name is dropped.
     drops_target: bool,
+    /// There was one, so nothing is locked in it. One that comes later, with documents that are
+    /// locked already, is not dropped.
+    replaces: bool,
 }
 
 impl Rename {
-    async fn carry_out(self) -> Result<()> {
-        let lockable = self.lockable().await?;
+    async fn carry_out(mut self) -> Result<()> {
+        let mut lockable = self.lockable().await?;
         let limit = self.core.options.write_wait;
         let mut lock_wait = LockWait::new(limit);
         loop {
@@ -96,7 +97,12 @@ impl Rename {
             let indexes = freeze(ObjectId::new());
             self.core.server.at(Step::BeforeFreeze).await;
             match self.freeze_all(&lockable, &indexes).await {
-                Ok(FreezeResult::Frozen) => return self.rename_with_events(&indexes).await,
+                Ok(FreezeResult::Frozen) => match self.rename_with_events(&indexes).await {
+                    Err(error) if error.code() == Some(EXISTS) && self.drops_target && !self.replaces => {
+                        lockable = self.lockable().await?;
+                    }
+                    renamed => return renamed,
+                },
                 Ok(FreezeResult::Locked) => self.thaw(&lockable, &indexes).await,
                 Err(error) => {
                     self.thaw(&lockable, &indexes).await;
@@ -115,12 +121,13 @@ impl Rename {
     }
 
     /// Of the two collections, those in which documents could be locked.
-    async fn lockable(&self) -> Result<Vec<Namespace>> {
+    async fn lockable(&mut self) -> Result<Vec<Namespace>> {
         if !self.is_there(&self.from).await? {
             return Err(self.missing());
         }
         let mut both = vec![self.from.clone()];
-        if self.is_there(&self.to).await? {
+        self.replaces = self.is_there(&self.to).await?;
+        if self.replaces {
             if !self.drops_target {
                 return Err(Error::invalid(EXISTS, "target namespace exists"));
             }
@@ -171,7 +178,7 @@ impl Rename {
     async fn rename_with_events(&self, indexes: &[Document; 2]) -> Result<()> {
         let named = |ns: &Namespace| doc! {"db": &ns.db, "coll": &ns.coll};
         let mut events = Vec::new();
-        if self.drops_target && self.is_there(&self.to).await? {
+        if self.replaces {
             events.extend(self.core.catalog.dropped_event(&self.to).await?);
         }
         if self.core.catalog.dropped_event(&self.from).await?.is_some() {
@@ -186,7 +193,7 @@ impl Rename {
     /// Steps 3 and 4: renames the collection, then thaws it.
     async fn rename_frozen(&self, indexes: &[Document; 2]) -> Result<()> {
         let command = doc! {
-            "renameCollection": self.from.to_string(), "to": self.to.to_string(), "dropTarget": self.drops_target,
+            "renameCollection": self.from.to_string(), "to": self.to.to_string(), "dropTarget": self.replaces,
         };
         self.core.server.at(Step::BeforeRename).await;
         // Until the catalog has forgotten what it knew, reads may rest on it.

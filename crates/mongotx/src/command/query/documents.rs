@@ -85,6 +85,19 @@ impl Documents {
         }))
     }
 
+    /// Sets the number of documents that the server sends together from now on; 0: it decides.
+    pub(crate) fn set_batch_size(&mut self, size: u32) {
+        if let Some(live) = &mut self.live {
+            live.set_batch_size(size);
+        }
+    }
+
+    /// Bytes of the documents that are here and were not taken yet.
+    pub(crate) fn buffered_bytes(&self) -> usize {
+        let at_hand: usize = self.ready.iter().map(|document| document.as_bytes().len()).sum();
+        at_hand + self.live.as_ref().map_or(0, Stream::buffered_bytes)
+    }
+
     /// Returns true if it is known that nothing is left.
     fn is_over(&self) -> bool {
         self.ready.is_empty() && self.live.as_ref().is_none_or(Stream::is_over)

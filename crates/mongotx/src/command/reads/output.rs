@@ -25,6 +25,7 @@ use crate::{
         Core,
         finishing::lock_wait::LockWait,
         request::{pipeline::AggregateCommand, query_options::QueryOptions},
+        stored::own_collections::holds_records,
     },
     document,
     error::{Error, ErrorKind, Result},
@@ -43,11 +44,25 @@ pub(crate) async fn write_output(
 ) -> Result<()> {
     match output {
         Output::Out { db, collection, stage } => {
-            let target = Namespace::new(db.as_deref().unwrap_or(&ns.db), &collection);
+            let target = target(core, ns, db.as_deref(), &collection)?;
             out(core, ns, before, &target, stage).await
         }
-        Output::Merge(merge) => merge_into(core, ns, before, &merge).await,
+        Output::Merge(merge) => {
+            let target = target(core, ns, merge.db.as_deref(), &merge.collection)?;
+            merge_into(core, ns, before, &target, &merge).await
+        }
     }
+}
+
+/// The collection that the results go to.
+fn target(core: &Core, input: &Namespace, db: Option<&str>, collection: &str) -> Result<Namespace> {
+    let target = Namespace::new(db.unwrap_or(&input.db), collection);
+    // Records are written one by one, by what knows their form.
+    if holds_records(&target, &core.options.tx_database) {
+        let message = format!("a pipeline cannot write to {target}: it holds the records of clients or gateways");
+        return Err(Error::unsupported(message));
+    }
+    Ok(target)
 }
 
 async fn out(
@@ -73,11 +88,16 @@ async fn out(
     core.server.run_directly_in(process, &ns.db, command).await.map(drop)
 }
 
-async fn merge_into(core: &Arc<Core>, ns: &Namespace, before: &AggregateCommand, merge: &Merge) -> Result<()> {
+async fn merge_into(
+    core: &Arc<Core>,
+    ns: &Namespace,
+    before: &AggregateCommand,
+    target: &Namespace,
+    merge: &Merge,
+) -> Result<()> {
     let plan = Plan::of(core, None, ns, before).await?;
     let command = plan.writing_command(merge.stage.clone())?;
     ask_for_plan(core, ns, command, Verbosity::QueryPlanner).await?;
-    let target = Namespace::new(merge.db.as_deref().unwrap_or(&ns.db), &merge.collection);
     let variables = merge.variables.clone().unwrap_or_default();
     let with_variables = doc! {"$replaceWith": {"new": "$$ROOT", "variables": variables}};
     let pipeline = before.pipeline.iter().cloned().chain([with_variables]).collect();
@@ -90,7 +110,7 @@ async fn merge_into(core: &Arc<Core>, ns: &Namespace, before: &AggregateCommand,
         let variables = result.get_document("variables").cloned().unwrap_or_default();
         // Where other fields tell which document is meant, that keeps its `_id`.
         let new = if merge.on.iter().any(|field| field == "_id") { insert::with_id(new).1 } else { new };
-        ResultWrite { core, target: &target, merge, new, variables }.apply().await?;
+        ResultWrite { core, target, merge, new, variables }.apply().await?;
     }
     Ok(())
 }

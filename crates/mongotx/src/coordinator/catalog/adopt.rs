@@ -8,7 +8,7 @@
 //! Any number of clients may do this at a time; interrupted, it goes on with the next look-up.
 //! Writers that do not use MongoTx see the same constraints as before.
 
-use bson::{Document, doc};
+use bson::{Bson, Document, doc};
 use sd2v::{
     index::{Index, plan_creation},
     validator,
@@ -53,6 +53,10 @@ async fn adopt_index(server: &Server, ns: &Namespace, index: &Index) -> Result<(
     if !index.mirrored {
         create(server, ns, creation.mirror.into_iter().collect()).await?;
     }
+    if index.expires_twice() {
+        // Its older expiry has no effect beside the one that another program has set.
+        drop_stored(server, ns, &[index.guard_name()]).await?;
+    }
     let has_old_name = |spec: &Document| spec.get_str("name").is_ok_and(|name| name == index.name());
     let (again, new): (Vec<Document>, Vec<Document>) = creation.main.into_iter().partition(has_old_name);
     if new.is_empty() {
@@ -62,16 +66,20 @@ async fn adopt_index(server: &Server, ns: &Namespace, index: &Index) -> Result<(
     if index.stored_name == index.name() {
         drop_stored(server, ns, &[index.name().to_owned()]).await?;
     }
-    create(server, ns, again).await
+    create(server, ns, again).await.map(drop)
 }
 
-pub(crate) async fn create(server: &Server, ns: &Namespace, specs: Vec<Document>) -> Result<()> {
+/// Creates stored indexes. Returns true if one of them was not there; `None`: a router, and some
+/// servers, do not say.
+pub(crate) async fn create(server: &Server, ns: &Namespace, specs: Vec<Document>) -> Result<Option<bool>> {
     if specs.is_empty() {
-        return Ok(());
+        return Ok(Some(false));
     }
     let mut create = doc! {"createIndexes": &ns.coll, "indexes": specs};
     server.nodes.with_quorum(&mut create);
-    server.run_directly(&ns.db, create).await.map(drop)
+    let made = server.run_directly(&ns.db, create).await?;
+    let number = |field| made.get(field).and_then(Bson::as_i32);
+    Ok(number("numIndexesBefore").zip(number("numIndexesAfter")).map(|(before, after)| before != after))
 }
 
 /// Drops stored indexes; one that is gone already is no error.

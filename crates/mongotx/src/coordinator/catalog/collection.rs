@@ -88,7 +88,8 @@ impl Collection {
     /// `by_name`: why its name alone makes it unlockable.
     pub(super) fn read(by_name: Option<String>, info: &Document, stored: &[Document]) -> Self {
         let options = info.get_document("options").cloned().unwrap_or_default();
-        let indexes = index::interpret(stored);
+        let collation = options.get_document("collation").ok();
+        let indexes = index::interpret_beside(collation, stored);
         let kind = info.get_str("type").unwrap_or("collection");
         let unlockable = by_name.or_else(|| unlockable_kind(kind, &options));
         let has_images = options.get_document(IMAGES).is_ok_and(|images| images.get("enabled") == Some(&true.into()));
@@ -102,7 +103,7 @@ impl Collection {
             wide_probes: Arc::default(),
             has_pending_index: stored.iter().any(|index| index.get_str("name").is_ok_and(|name| name == PENDING_INDEX)),
             has_collation: options.contains_key("collation"),
-            collation: options.get_document("collation").ok().cloned(),
+            collation: collation.cloned(),
             is_clustered: options.contains_key("clusteredIndex"),
             uniques: indexes.iter().filter_map(Index::unique).collect(),
             made: indexes.iter().filter(|index| index.is_stored()).filter_map(Index::unique).collect(),

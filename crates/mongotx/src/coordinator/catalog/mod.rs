@@ -209,14 +209,24 @@ impl Catalog {
     pub(crate) async fn prepared(&self, ns: &Namespace) -> Result<Arc<Collection>> {
         let mut found = self.look_up(ns).await?;
         if found.refused.is_none() && !found.is_adopted() {
+            // What is adopted is stored again: an older look-up would bring back what others have
+            // changed or dropped since.
+            found = self.look_up_again(ns).await?;
+        }
+        if found.refused.is_none() && !found.is_adopted() {
             Box::pin(adopt::adopt(&self.server, ns, &found)).await?;
-            self.forget_look_up(ns);
-            found = self.look_up(ns).await?;
+            found = self.look_up_again(ns).await?;
         }
         match &found.refused {
             Some(reason) => Err(refused(ns, reason)),
             None => Ok(found),
         }
+    }
+
+    /// The collection as it is now.
+    async fn look_up_again(&self, ns: &Namespace) -> Result<Arc<Collection>> {
+        self.forget_look_up(ns);
+        self.look_up(ns).await
     }
 
     /// Look-ups that were sent up to this moment do not count any more: others have changed indexes

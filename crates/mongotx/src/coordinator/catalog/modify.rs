@@ -6,7 +6,7 @@
 //! that is to expire gets that one now.
 
 use bson::{Bson, Document, doc};
-use sd2v::index::{Index, interpret};
+use sd2v::index::{Index, interpret_beside};
 
 use super::{Catalog, adopt, collections::with_options, indexes::find_index, list_stored};
 use crate::{
@@ -43,7 +43,7 @@ impl Catalog {
         if !is_well_formed || expiry == Some(None) {
             return self.modify(ns, options).await;
         }
-        let indexes = interpret(&stored);
+        let indexes = interpret_beside(self.look_up(ns).await?.collation.as_ref(), &stored);
         let asked = change.get("name").or_else(|| change.get("keyPattern")).unwrap_or(&Bson::Null);
         let there: Vec<&Index> = indexes.iter().filter(|index| index.is_stored()).collect();
         let index = find_index(ns, &there, asked)?.clone();

@@ -59,8 +59,10 @@ impl Locking {
         change: &Change<'_>,
         fields: Option<Document>,
     ) -> Result<Option<DocumentImages>> {
-        let held = tx.may_hold(target.ns, &target.at.id) || tx.has_read_locks(target.ns);
-        if held || !target.options.is_plain() {
+        // The lock in the answer shows what this statement has done only where it was not there
+        // before.
+        let may_be_held = !tx.is_untouched(target.ns, &target.at.id) || tx.has_read_locks(target.ns);
+        if may_be_held || !target.options.is_plain() {
             return Ok(None);
         }
         let me = self.lifecycle.ensure_started(tx, target.ns).await?;

@@ -23,6 +23,8 @@ use crate::{
     options::Namespace,
 };
 
+/// Clients that may give up the same index while it is made here.
+const RIVALS: usize = 8;
 /// Indexes that one collection may have in the server.
 const MAX_INDEXES: usize = 64;
 /// Number of MongoDB's error code `IndexOptionsConflict`.
@@ -63,29 +65,54 @@ impl Schema {
 
     async fn create_index(&self, ns: &Namespace, wanted: &Index, creation: Creation) -> Result<()> {
         let mirror: Vec<Document> = creation.mirror.into_iter().collect();
-        let mirror_names: Vec<String> =
-            mirror.iter().filter_map(|spec| spec.get_str("name").ok().map(str::to_owned)).collect();
-        create_stored(&self.server, ns, mirror).await?;
+        let waits = wanted.unique().is_some() && !mirror.is_empty();
+        create_stored(&self.server, ns, mirror.clone()).await?;
         // Until the catalog has forgotten what it knew, reads may use an index that is not in it.
         let change = self.server.own_changes().writing(ns);
-        let made = match wanted.unique() {
-            Some(_) if !mirror_names.is_empty() => self.wait_for_writers(ns, false).await,
-            _ => Ok(()),
+        let making = async {
+            if waits {
+                self.wait_for_writers(ns, false).await?;
+                self.keep_mirror(ns, &mirror).await?;
+            }
+            create_stored(&self.server, ns, creation.main).await?;
+            if waits { self.keep_mirror(ns, &mirror).await } else { Ok(()) }
         };
-        let made = match made {
-            Ok(()) => create_stored(&self.server, ns, creation.main).await,
-            Err(error) => Err(error),
-        };
-        if made.is_err()
-            && let Err(error) = drop_stored(&self.server, ns, &mirror_names).await
-        {
-            // The application hears why its index was not made; an attempt to make it again finds
-            // what is left.
-            tracing::warn!(%ns, %error, "an index on unsafe versions could not be dropped");
+        let made = making.await;
+        if made.is_err() {
+            self.drop_mirror(ns, wanted).await;
         }
         self.catalog.forget(ns);
         change.over();
         made
+    }
+
+    /// Another client that has given up making the same index may have dropped the mirror
+    /// meanwhile: it is made again, and what was written without it is waited for.
+    async fn keep_mirror(&self, ns: &Namespace, mirror: &[Document]) -> Result<()> {
+        for _ in 0..RIVALS {
+            if create_stored(&self.server, ns, mirror.to_vec()).await? != Some(true) {
+                break;
+            }
+            self.wait_for_writers(ns, false).await?;
+        }
+        Ok(())
+    }
+
+    /// Takes back the mirror of an index that could not be made, unless another client has made the
+    /// index. One that is about to make it notices ([`Self::keep_mirror`]).
+    async fn drop_mirror(&self, ns: &Namespace, wanted: &Index) {
+        let dropping = async {
+            let stored = interpret(&list_stored(&self.server, ns).await?.unwrap_or_default());
+            if stored.iter().any(|index| index.name() == wanted.name() && index.is_stored()) {
+                return Ok(());
+            }
+            drop_stored(&self.server, ns, &[wanted.mirror_name()]).await
+        };
+        if let Err(error) = dropping.await {
+            // The application hears why its index was not made; an attempt to make it again finds
+            // what is left.
+            tracing::warn!(%ns, %error, "an index on unsafe versions could not be dropped");
+        }
     }
 }
 

@@ -62,6 +62,22 @@ impl Stream {
         }
     }
 
+    /// Sets the number of documents that the server sends together from now on; 0: it decides.
+    pub(crate) fn set_batch_size(&mut self, size: u32) {
+        if let Self::Lean(cursor) = self {
+            cursor.batch_size = size;
+        }
+    }
+
+    /// Bytes of documents that have come and were not all taken yet, as far as that is known: the
+    /// official driver does not say.
+    pub(crate) fn buffered_bytes(&self) -> usize {
+        match self {
+            Self::Driver(_) => 0,
+            Self::Lean(cursor) => cursor.ready.array.as_ref().map_or(0, |array| array.as_bytes().len()),
+        }
+    }
+
     /// Returns true if it is known that nothing is left.
     pub(crate) fn is_over(&self) -> bool {
         match self {
@@ -80,6 +96,8 @@ pub(crate) struct LeanCursor {
     /// the server has no more.
     open: Option<(String, String, i64)>,
     ready: Ready,
+    /// Documents that the server sends together; 0: it decides.
+    batch_size: u32,
     /// The next batch, on its way: a caller may stop waiting, and ask again.
     coming: Option<JoinHandle<Result<RawDocumentBuf>>>,
 }
@@ -92,6 +110,7 @@ impl LeanCursor {
             runtime: runtime.clone(),
             open: None,
             ready: Ready::default(),
+            batch_size: 0,
             coming: None,
         };
         let batch = Batch::of(answer, "firstBatch")?;
@@ -127,9 +146,12 @@ impl LeanCursor {
 
     async fn read_on(&mut self) -> Result<()> {
         let Some((db, coll, id)) = self.open.clone() else { return Ok(()) };
-        let server = &self.server;
+        let (server, size) = (&self.server, self.batch_size);
         let coming = self.coming.get_or_insert_with(|| {
             let (server, mut command) = (Arc::clone(server), doc! {"getMore": id, "collection": coll});
+            if size > 0 {
+                command.insert("batchSize", i64::from(size));
+            }
             // Here, because the task that sends it is another one. Without, the server goes on with
             // the comment of the query.
             scoped::add_comment(&mut command);

@@ -302,3 +302,43 @@ async fn statement_that_the_server_interrupts_in_the_middle_leaves_nothing() {
     coll.update_many(doc! {}, doc! {"$inc": {"n": 1}}).await.unwrap();
     assert_eq!(numbers(&client, &coll).await, [2, 2, 2, 2], "none of them is held");
 }
+
+/// Changes a document under its `_id`, and then under another one that is equal to it: by
+/// `findAndModify`, or by an update, of a document that was read before or not.
+async fn change_under_equal_ids(client: &Client, coll: &Collection<Document>, first: Bson, other: Bson) {
+    let (own, equal) = (doc! {"_id": first.clone()}, doc! {"_id": other.clone()});
+    for (is_read, is_shown) in [(false, true), (true, true), (true, false)] {
+        let what = format!("{other}, read before: {is_read}, findAndModify: {is_shown}");
+        coll.delete_many(doc! {}).await.unwrap();
+        coll.insert_one(&doc! {"_id": first.clone(), "n": 0, "log": []}).await.unwrap();
+        let mut session = client.session();
+        session.begin().unwrap();
+        if is_read {
+            coll.find_one(own.clone()).session(&mut session).await.unwrap().unwrap();
+        }
+        let pushed = coll.update_one(own.clone(), doc! {"$push": {"log": 1}}).session(&mut session).await.unwrap();
+        assert_eq!(pushed.modified_count, 1, "{what}");
+        let more = doc! {"$inc": {"n": 1}};
+        if is_shown {
+            let before = coll.find_one_and_update(equal.clone(), more).session(&mut session).await.unwrap().unwrap();
+            assert_eq!(before.get_array("log").unwrap().len(), 1, "{what}: {before}");
+        } else {
+            let done = coll.update_one(equal.clone(), more).session(&mut session).await.unwrap();
+            assert_eq!((done.matched_count, done.modified_count), (1, 1), "{what}");
+        }
+        session.commit().await.unwrap();
+        let stored = coll.find_one(doc! {}).await.unwrap().unwrap();
+        assert_eq!(stored, doc! {"_id": first.clone(), "n": 1, "log": [1]}, "{what}");
+    }
+}
+
+#[tokio::test]
+async fn one_document_under_equal_ids_of_two_types_is_changed_each_time() {
+    let client = quiet::connect(quiet::options()).await;
+    let coll = quiet::collection(&client, 0).await;
+    let decimal: bson::Decimal128 = "1".parse().unwrap();
+    for other in [Bson::Int64(1), Bson::Double(1.0), Bson::Decimal128(decimal)] {
+        change_under_equal_ids(&client, &coll, Bson::Int32(1), other.clone()).await;
+        change_under_equal_ids(&client, &coll, doc! {"a": 1}.into(), doc! {"a": other}.into()).await;
+    }
+}

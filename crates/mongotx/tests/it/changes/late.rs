@@ -107,3 +107,30 @@ async fn a_commit_that_gets_no_answer_gives_up_in_time_and_leaves_no_event_alone
         assert!(!is_there || error.kind() == ErrorKind::Indeterminate, "{error}");
     }
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_drop_whose_future_is_dropped_leaves_nothing_locked() {
+    let scene = Scene::new("changes_drop_dropped").await;
+    for place in 0.. {
+        let name = format!("d{place}");
+        let other = scene.watched.coll("c");
+        scene.watched.coll(&name).insert_one(&doc! {"_id": 1}).await.unwrap();
+        let dropping = scene.client.database(scene.watched.plain.name()).collection::<bson::Document>(&name);
+        assert!(scene.client.flush(LIMIT).await, "not everything could be finished");
+        scene.proxy.hold_after(place as usize);
+        let held = tokio::select! {
+            biased;
+            held = scene.proxy.until_held() => Some(held),
+            dropped = dropping.drop() => dropped.map(|()| None).unwrap(),
+        };
+        let Some(held) = held else {
+            assert!(place >= 3, "the sequence is locked, the collection dropped, and the event written");
+            break;
+        };
+        scene.proxy.deliver().await;
+        // The commit of a watched change, which is numbered in the same sequence.
+        let committed = tokio::time::timeout(LIMIT, other.insert_one(&doc! {"_id": 1_000 + place})).await;
+        committed.unwrap_or_else(|_| panic!("the sequence stays locked: {held}")).unwrap();
+        scene.proxy.hold_nothing();
+    }
+}

@@ -124,6 +124,35 @@ async fn a_lock_that_comes_in_between_is_not_moved_away_from_its_transaction() {
     assert_eq!(place.stored("journal").await, [doc! {"_id": 1}]);
 }
 
+/// A collection of the new name, with a document that is locked, comes when the renaming has found
+/// none.
+#[tokio::test]
+async fn a_target_that_comes_in_between_is_waited_for() {
+    let place = Place::new("renamed_target").await;
+    let a = place.coll("a");
+    a.insert_one(&doc! {"_id": 1}).await.unwrap();
+    let (gate, hook) = Gate::at(Step::BeforeRename, 1, false);
+    let options = ClientOptions { hook: Some(hook), ..crate::place::options() };
+    let server = local_mongod::shared_standalone().await.unwrap();
+    let client = Client::connect_with(&server.uri(), options).await.unwrap();
+    let other: Collection<Document> = client.database(place.ours.name()).collection("a");
+    let target = named(&other, "b");
+    let again = (other.clone(), target.clone());
+    let renaming = tokio::spawn(async move { other.rename(&target, true).await });
+    gate.reached().await;
+    let mut session = place.begin();
+    place.coll("b").insert_one(&doc! {"_id": 2}).session(&mut session).await.unwrap();
+    gate.open();
+    // It waits for the transaction, and gives up.
+    let refused = renaming.await.unwrap().unwrap_err();
+    assert_eq!(refused.conflict().map(|conflict| conflict.rival), session.id(), "{refused}");
+    session.commit().await.unwrap();
+    assert_eq!(place.stored("b").await, [doc! {"_id": 2}]);
+    again.0.rename(&again.1, true).await.unwrap();
+    assert_eq!(place.stored("b").await, [doc! {"_id": 1}]);
+    assert_eq!(place.ours.list_collection_names().await.unwrap(), ["b"]);
+}
+
 #[tokio::test]
 async fn no_document_is_locked_while_its_collection_is_renamed() {
     let place = Place::new("renamed_frozen").await;

@@ -3,10 +3,14 @@
 use std::net::SocketAddr;
 
 use bson::{Document, doc};
-use mongotx::{Client, Collection, IndexModel};
+use mongotx::{Client, ClientOptions, Collection, ErrorKind, IndexModel};
 
-use super::assert_duplicate;
-use crate::{common::LIMIT, late::proxy::Proxy, quiet};
+use super::{Place, assert_duplicate};
+use crate::{
+    common::{LIMIT, until},
+    late::proxy::Proxy,
+    quiet,
+};
 
 /// A client has sent the command that lists the indexes, and has no answer yet, when a unique one
 /// is made by another client that finds no record with the collection. Then it begins to write
@@ -38,4 +42,27 @@ async fn an_answer_from_before_the_index_does_not_count_after_it() {
     session.begin().unwrap();
     let refused = coll.insert_one(&doc! {"_id": 2, "a": 1}).session(&mut session).await.unwrap_err();
     assert_duplicate(&refused, doc! {"a": 1}, doc! {"a": 1});
+}
+
+/// Another client has made the mirrored index as well, gives up while this one waits, and drops it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_mirrored_index_that_another_client_drops_is_made_again() {
+    let place = Place::new("looked_up_mirror").await;
+    let mut session = place.begin();
+    place.coll.insert_one(&doc! {"_id": 1, "k": 1}).session(&mut session).await.unwrap();
+    let maker = quiet::connect(ClientOptions { write_wait: LIMIT, ..quiet::options() }).await;
+    let made: Collection<Document> = quiet::through(&maker, &place.coll);
+    let making = tokio::spawn(async move { made.create_index(IndexModel::new(doc! {"k": 1}).unique(true)).await });
+    let mirror = "_mongotx_unsafe.k_1";
+    let is_there = async || place.stored_index_names().await.iter().any(|name| name == mirror);
+    until("the mirrored index is made", async || is_there().await.then_some(())).await;
+    place.plain.drop_index(mirror).await.unwrap();
+    session.commit().await.unwrap();
+    making.await.unwrap().unwrap();
+    assert!(is_there().await);
+    // It takes part in refusing duplicates.
+    let mut sessions = [place.begin(), place.begin()];
+    place.coll.insert_one(&doc! {"_id": 2, "k": 2}).session(&mut sessions[0]).await.unwrap();
+    let refused = place.coll.insert_one(&doc! {"_id": 3, "k": 2}).session(&mut sessions[1]).await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Conflict, "{refused}");
 }

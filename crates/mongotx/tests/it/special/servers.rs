@@ -63,6 +63,10 @@ async fn records_of_clients_are_read_and_not_written() {
     let update = records.update_one(doc! {"_id": 1}, doc! {"$set": {"fenced": true}}).upsert(true);
     assert_refused(&update.await.unwrap_err(), "records of clients");
     assert_eq!(records.aggregate([doc! {"$out": "txs"}]).await.err().unwrap().kind(), ErrorKind::Unsupported);
+    let merge = doc! {"$merge": {"into": {"db": "mongotx", "coll": "events"}}};
+    for output in [doc! {"$out": {"db": "mongotx", "coll": "writes"}}, merge] {
+        assert_refused(&place.coll("c").aggregate([output]).await.err().unwrap(), "records of clients or gateways");
+    }
     let stored = local_mongod::shared_standalone().await.unwrap().client().await.unwrap();
     let names = stored.database("mongotx").collection::<Document>("txs").list_index_names().await.unwrap();
     assert!(!names.iter().any(|name| name == "_mongotx_pending"), "{names:?}");

@@ -80,6 +80,9 @@ struct State {
     closed: bool,
 }
 
+/// Collections that a record lists before it is replaced; a transaction under way may add more.
+const MOST_COLLECTIONS: usize = 1_000;
+
 /// Next action of the record's writer.
 pub(super) enum NextAction {
     /// Send this record write, which also lists these collections.
@@ -157,7 +160,9 @@ impl LiveRecord {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns true if new transactions may be put into it, in this connection epoch.
+    /// Returns true if new transactions may be put into it, in this connection epoch. It lists
+    /// every collection that they write to, and is written again with each decision: one that
+    /// lists many is replaced.
     pub(super) fn is_usable(&self, rotate_at: usize, epoch: u64) -> bool {
         let state = self.state();
         !state.recorder.is_outlived(epoch)
@@ -165,6 +170,7 @@ impl LiveRecord {
             && !state.retiring
             && !state.closed
             && state.recorder.listed() < rotate_at
+            && state.listed.len().max(state.stamps.len()) < MOST_COLLECTIONS
     }
 
     /// `None` when the record has been replaced meanwhile, or is of no use in this connection
@@ -459,5 +465,17 @@ mod tests {
         let heard = tokio::time::timeout(Duration::from_secs(60), listed).await.expect("it waits for ever");
         assert_eq!(heard.unwrap().unwrap_err().kind(), ErrorKind::Expired);
         assert_eq!(live.enlist(&Namespace::new("d", "b")).await.unwrap_err().kind(), ErrorKind::Expired);
+    }
+
+    #[test]
+    fn a_record_that_lists_many_collections_takes_no_more_transactions() {
+        let times = RecordTimes { since: Instant::now(), registered: Instant::now() };
+        let live = LiveRecord::new(ClientId([1; 12]), 1_000, Namespace::new("d", "c0"), times);
+        let listing = |many: usize| {
+            live.state().listed.extend((0..many).map(|n| Namespace::new("d", &format!("c{n}"))));
+            live.is_usable(1_000, 0)
+        };
+        assert!(listing(MOST_COLLECTIONS - 1));
+        assert!(!listing(MOST_COLLECTIONS));
     }
 }

@@ -31,14 +31,19 @@ impl Repairs {
             writers.iter().filter_map(|writer| Decided::by_status(*writer, TxStatus::Finished)).collect();
         loop {
             let kept = self.keep_orphans(ns, &Document::new(), writers).await?;
-            if kept.is_empty() {
-                return Ok(());
-            }
+            let Some(one) = kept.first().cloned() else { return Ok(()) };
             let who = doc! {"_id": {"$in": kept}};
             self.server.at(Step::BeforeRepair).await;
             let done = documents::undo(&self.server, ns, &who, &finished, true).await?;
             self.server.counters.add(&self.server.counters.undone_for_others, done as u64);
             self.server.at(Step::AfterRepair).await;
+            if done == 0 && self.is_held(ns, &one, writers).await? {
+                let message = format!(
+                    "{ns} has a document with malformed locks, which no statement undoes: {{_id: {one}}}; \
+                     repair it by hand"
+                );
+                return Err(Error::new(ErrorKind::Corruption, message));
+            }
         }
     }
 
@@ -63,6 +68,14 @@ impl Repairs {
             self.keep(one).await?;
         }
         Ok(ids)
+    }
+
+    /// Returns true if one of these writers holds the document now.
+    async fn is_held(&self, ns: &Namespace, id: &Bson, writers: &[TxId]) -> Result<bool> {
+        let held: Vec<Bson> = writers.iter().map(|writer| tx_id_to_bson(*writer)).collect();
+        let filter = doc! {"_id": {"$eq": id.clone()}, WRITER: {"$in": held}};
+        let find = doc! {"find": &ns.coll, "filter": filter, "projection": {"_id": 1}};
+        Ok(self.server.find_first(ns, find).await?.is_some())
     }
 
     /// Keeps an orphan. Keeping it again changes nothing.
