@@ -137,6 +137,12 @@ impl FailPoints {
             panic!("the fail point panicAfterCommand is on");
         }
     }
+
+    /// Panics if a test wants that after a statement of this command, whose result is not noted
+    /// yet: the test names `NAME.statement`.
+    pub(crate) fn panic_before_noting(&self, name: &str) {
+        self.panic_after(&format!("{name}.statement"));
+    }
 }
 
 impl FailCommand {

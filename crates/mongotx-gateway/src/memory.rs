@@ -1,9 +1,9 @@
 //! The memory that messages of all connections take together, and its limit.
 //!
 //! Counted are the bytes of requests, as they arrive and when they are decompressed, of answers
-//! until they are sent, of whole answers that are kept between commands for `getMore`, and of
-//! results of writes that are remembered. What would exceed the limit is refused, or not kept;
-//! there is no waiting for memory.
+//! until they are sent, of documents that are kept between commands for `getMore`, and of results
+//! of writes that are remembered. What would exceed the limit is refused, or not kept; there is no
+//! waiting for memory.
 
 use std::sync::{
     Arc,

@@ -100,9 +100,9 @@ impl Pipeline {
             hint: self.hint.clone(),
             let_vars: self.variables.clone(),
         );
-        match self.first.size.and_then(|size| u32::try_from(size).ok()) {
-            Some(size) if size > 0 => action.batch_size(size),
-            _ => action,
+        match self.first.to_fetch() {
+            Some(size) => action.batch_size(size),
+            None => action,
         }
     }
 }
@@ -156,6 +156,7 @@ pub(super) fn plan<'a>(call: &'a mut Call<'_>, verbosity: Verbosity) -> BoxFutur
 
 pub(super) async fn answer_aggregate(call: &mut Call<'_>) -> Answer<Body> {
     let (source, namespace) = Source::of(call)?;
+    call.check_named_collections(call.body.get("pipeline"))?;
     let written = call.body.contains_key("explain").then(|| call.body.clone());
     let mut pipeline = Pipeline::parse(call.fields("aggregate"), true)?;
     pipeline.check_stages(call.generic.api)?;

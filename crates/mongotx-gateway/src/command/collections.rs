@@ -34,6 +34,7 @@ pub(super) async fn create(call: &mut Call<'_>) -> Answer<Body> {
     let namespace = call.namespace()?;
     let options = call.fields("create").into_rest();
     call.generic.api.check_pipeline(options.get("pipeline"))?;
+    call.check_view(&options)?;
     let database = call.context.client.database(&namespace.db);
     let mut action = database.create_collection(&namespace.coll);
     for (option, value) in options {
@@ -118,6 +119,7 @@ impl Renaming {
 pub(super) async fn modify(call: &mut Call<'_>) -> Answer<Body> {
     let namespace = call.namespace()?;
     let options = call.fields("collMod").into_rest();
+    call.check_view(&options)?;
     let database = call.context.client.database(&namespace.db);
     let mut action = database.modify_collection(&namespace.coll);
     for (option, value) in options {

@@ -34,6 +34,7 @@ pub(super) async fn answer_explain(call: &mut Call<'_>, look_up: fn(&str) -> Opt
     if let Some(collection @ Bson::String(_)) = inner.get(&name) {
         call.namespace_of(collection)?;
     }
+    call.check_named_collections(inner.get("pipeline"))?;
     let written = call.context.client.database(call.db).explain(inner.clone(), Some(verbosity)).await?;
     let sent = match plan {
         Some(plan) => Some(plan(&mut nested(call, &name, inner)?, verbosity).await?),

@@ -108,9 +108,9 @@ impl Find {
         if self.show_record_id {
             find = find.show_record_id();
         }
-        match self.first.size.and_then(|size| u32::try_from(size).ok()) {
-            Some(size) if size > 0 => find.batch_size(size),
-            _ => find,
+        match self.first.to_fetch() {
+            Some(size) => find.batch_size(size),
+            None => find,
         }
     }
 }

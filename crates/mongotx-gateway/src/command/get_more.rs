@@ -81,6 +81,7 @@ pub(super) async fn answer_get_more(call: &mut Call<'_>) -> Answer<HandlerReply>
         drop(in_use);
         0
     } else {
+        open.keep(&call.context.memory)?;
         cursors.give_back(id, open, Instant::now());
         in_use.done();
         id

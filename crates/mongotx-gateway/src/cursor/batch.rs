@@ -1,10 +1,17 @@
 //! One open cursor, and the batches that are taken from it.
 
+use std::sync::Arc;
+
 use bson::{RawArrayBuf, RawDocumentBuf, Timestamp};
 use mongotx::Cursor;
 
 use super::gathered::{Gathered, Gathering, GatheringLimits};
-use crate::{changes::ChangeStream, failure::Answer, memory::HeldMemory, upstream::ServerCursor};
+use crate::{
+    changes::ChangeStream,
+    failure::{Answer, Failure, codes},
+    memory::{HeldMemory, Memory},
+    upstream::ServerCursor,
+};
 
 /// The most bytes of documents in one reply; one document may be larger.
 const BATCH_BYTES: usize = 16 * 1024 * 1024;
@@ -20,6 +27,8 @@ pub(crate) struct OpenCursor {
     left: Option<u64>,
     /// Name of the moment that all documents are of, if they are of one.
     pub(crate) moment: Option<Timestamp>,
+    /// Memory of the documents that wait for the next command.
+    held: Option<HeldMemory>,
 }
 
 /// The source of the documents of a cursor.
@@ -48,22 +57,27 @@ impl OpenCursor {
             ahead: None,
             left: (limit > 0).then_some(limit),
             moment: None,
+            held: None,
         }
+    }
+
+    fn of(documents: Source) -> Self {
+        Self { documents, ahead: None, left: None, moment: None, held: None }
     }
 
     /// Documents that are here already.
     pub(crate) fn of_documents(documents: Vec<RawDocumentBuf>) -> Self {
-        Self { documents: Source::AtHand(documents.into_iter()), ahead: None, left: None, moment: None }
+        Self::of(Source::AtHand(documents.into_iter()))
     }
 
     /// A cursor of the server's, whose batches are passed on.
     pub(crate) fn of_server(cursor: ServerCursor) -> Self {
-        Self { documents: Source::Server(cursor), ahead: None, left: None, moment: None }
+        Self::of(Source::Server(cursor))
     }
 
     /// The cursor of a change stream.
     pub(crate) fn of_changes(stream: ChangeStream) -> Self {
-        Self { documents: Source::Changes(Box::new(stream)), ahead: None, left: None, moment: None }
+        Self::of(Source::Changes(Box::new(stream)))
     }
 
     /// Is it a change stream?
@@ -106,6 +120,37 @@ impl OpenCursor {
         Ok(Self { documents: Source::Gathered(gathering.finish()), ..self })
     }
 
+    /// Counts the documents that are here and wait for the next command.
+    ///
+    /// # Errors
+    /// 146 when the gateway has no memory left for them.
+    pub(crate) fn keep(&mut self, memory: &Arc<Memory>) -> Answer<()> {
+        let source = match &self.documents {
+            Source::Query(cursor) => cursor.buffered_bytes(),
+            Source::AtHand(documents) => documents.as_slice().iter().map(|one| one.as_bytes().len()).sum(),
+            // Of these the first counts itself, and the others wait at the server.
+            Source::Gathered(_) | Source::Server(_) | Source::Changes(_) => 0,
+        };
+        let mut held = memory.hold();
+        held.grow_kept(source + self.ahead.as_ref().map_or(0, |one| one.as_bytes().len())).map_err(|full| {
+            let message = format!(
+                "the gateway has no memory left to keep this cursor's documents: {} bytes, the limit for it (half of --max-memory-mib), are held; fetch answers to their end, or in batches of fewer documents",
+                full.limit_bytes
+            );
+            Failure::new(codes::EXCEEDED_MEMORY_LIMIT, message)
+        })?;
+        self.held = Some(held);
+        Ok(())
+    }
+
+    /// The server sends so many documents as the client wants, and the rest waits there.
+    fn fetch_at_most(&mut self, size: Option<usize>) {
+        let most = [size.map(|size| size as u64), self.left].into_iter().flatten().min();
+        if let Source::Query(cursor) = &mut self.documents {
+            cursor.set_batch_size(most.map_or(0, |most| u32::try_from(most).unwrap_or(u32::MAX)));
+        }
+    }
+
     async fn next(&mut self) -> Answer<Option<RawDocumentBuf>> {
         if let Some(ahead) = self.ahead.take() {
             return Ok(Some(ahead));
@@ -132,6 +177,8 @@ impl OpenCursor {
     /// The next documents, at most `size` (`None`: as many as fit). As in the server, a batch that
     /// is full does not tell whether it is the last one, unless the limit is reached.
     pub(crate) async fn batch(&mut self, size: Option<usize>) -> Answer<Batch> {
+        self.held = None;
+        self.fetch_at_most(size);
         let mut documents = self.whole(size.unwrap_or(usize::MAX)).await?;
         let (mut count, mut bytes) = documents.into_iter().flatten().fold((0, 0), |(count, bytes), one| {
             (count + 1, bytes + one.as_document().map_or(0, |one| one.as_bytes().len()))
@@ -156,6 +203,7 @@ impl OpenCursor {
 #[allow(clippy::unwrap_used, reason = "a test may panic")]
 mod tests {
     use bson::rawdoc;
+    use prometheus_client::metrics::gauge::Gauge;
 
     use super::*;
 
@@ -174,6 +222,22 @@ mod tests {
         assert_eq!(counts(&mut open, Some(2)).await, (2, false));
         assert_eq!(counts(&mut open, Some(2)).await, (2, false));
         assert_eq!(counts(&mut open, Some(2)).await, (0, true));
+    }
+
+    #[tokio::test]
+    async fn what_waits_for_the_next_command_is_counted_until_then() {
+        let shown = Gauge::default();
+        let (memory, bytes) = (Memory::new(100, shown.clone()), rawdoc! {"n": 1}.as_bytes().len() as i64);
+        let mut open = numbered(6);
+        assert_eq!(open.keep(&memory).unwrap_err().code, 146);
+        assert_eq!(shown.get(), 0);
+        assert_eq!(counts(&mut open, Some(3)).await, (3, false));
+        open.keep(&memory).unwrap();
+        assert_eq!(shown.get(), 3 * bytes);
+        assert_eq!(counts(&mut open, Some(2)).await, (2, false));
+        assert_eq!(shown.get(), 0);
+        open.keep(&memory).unwrap();
+        assert_eq!(shown.get(), bytes);
     }
 
     #[tokio::test]

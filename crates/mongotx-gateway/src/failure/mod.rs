@@ -92,13 +92,6 @@ impl Failure {
         reply.extend(Document::clone(&self.details));
         reply
     }
-
-    /// The failure as an entry of `writeErrors`.
-    pub(crate) fn to_write_error(&self, index: usize) -> Document {
-        let mut entry = doc! {"index": index as i32, "code": self.code, "errmsg": self.message.as_str()};
-        entry.extend(Document::clone(&self.details));
-        entry
-    }
 }
 
 impl From<Failure> for Reply {

@@ -232,6 +232,51 @@ async fn results_beyond_the_limit_are_refused_and_nothing_is_made() {
     assert!(!client.all("c").await[0].contains_key("a"));
 }
 
+/// Commands with a pipeline that names this collection.
+fn commands_with_pipelines(db: &str, coll: &str) -> Vec<Document> {
+    let aggregate = |stage: Document| doc! {"aggregate": "c", "pipeline": [stage], "cursor": {}};
+    let lookup = doc! {"$lookup": {"from": coll, "pipeline": [], "as": "x"}};
+    vec![
+        aggregate(doc! {"$out": {"db": db, "coll": coll}}),
+        aggregate(doc! {"$merge": {"into": {"db": db, "coll": coll}}}),
+        aggregate(doc! {"$merge": coll}),
+        aggregate(doc! {"$unionWith": coll}),
+        aggregate(
+            doc! {"$graphLookup": {"from": coll, "startWith": "$a", "connectFromField": "a", "connectToField": "b", "as": "x"}},
+        ),
+        aggregate(doc! {"$facet": {"f": [lookup.clone()]}}),
+        doc! {"explain": aggregate(lookup.clone())},
+        doc! {"create": "v", "viewOn": coll, "pipeline": []},
+        doc! {"create": "v", "viewOn": "c", "pipeline": [lookup.clone()]},
+        doc! {"collMod": "old", "viewOn": coll, "pipeline": []},
+        doc! {"collMod": "old", "viewOn": "c", "pipeline": [lookup]},
+    ]
+}
+
+#[tokio::test]
+async fn no_pipeline_reads_or_writes_records() {
+    let (client, _) = pair("gw_durable_pipelines").await;
+    client.ok(Session::new().write(increment(1))).await;
+    let tx = format!("{}_tx", client.db);
+    assert!(is_ok(&client.run_on(&tx, doc! {"insert": "c", "documents": [{"_id": 1}]}).await));
+    assert!(is_ok(&client.run_on(&tx, doc! {"create": "old", "viewOn": "c", "pipeline": []}).await));
+    for own in ["writes", "txs"] {
+        for command in commands_with_pipelines(&tx, own) {
+            let refused = client.run_on(&tx, command.clone()).await;
+            assert_eq!(code(&refused), 13, "{command}: {refused}");
+        }
+        let elsewhere = doc! {"$out": {"db": &tx, "coll": own}};
+        let refused = client.run_command(doc! {"aggregate": "c", "pipeline": [elsewhere], "cursor": {}}).await;
+        assert_eq!(code(&refused), 13, "{refused}");
+        // The names are free in other databases.
+        for command in commands_with_pipelines(&client.db, own).into_iter().take(4) {
+            client.ok(command).await;
+        }
+    }
+    let records = local_mongod::shared_standalone().await.unwrap().client().await.unwrap().database(&tx);
+    assert_eq!(records.collection::<Document>("writes").count_documents(doc! {}).await.unwrap(), 1);
+}
+
 #[tokio::test]
 async fn records_are_hidden_and_removed_by_the_server_in_time() {
     let (client, _) = pair("gw_durable_hidden").await;

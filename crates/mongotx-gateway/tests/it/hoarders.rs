@@ -66,6 +66,10 @@ async fn where_no_session_can_make_room_the_limit_is_named_and_killing_works() {
     client.ok(open.first(insert())).await;
     let refused = client.run_command(Session::new().plain(find())).await;
     assert!(code(&refused) == 261 && refused.get_str("errmsg").unwrap().contains("--max-sessions"), "{refused}");
+    // A commit may have been done at another gateway: its driver must not take it for rolled back.
+    let elsewhere = client.run_on("admin", Session::new().commit()).await;
+    let labels = elsewhere.get_array("errorLabels").unwrap();
+    assert!(code(&elsewhere) == 261 && labels.contains(&"UnknownTransactionCommitResult".into()), "{elsewhere}");
     // Clients that end sessions, or kill them, need no room for their own.
     client.ok(Session::new().plain(doc! {"killAllSessions": []})).await;
     client.ok(Session::new().plain(find())).await;

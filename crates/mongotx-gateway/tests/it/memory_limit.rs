@@ -199,3 +199,17 @@ async fn strangers_have_little_to_say() {
         assert!(raw.is_closed().await);
     }
 }
+
+#[tokio::test]
+async fn a_cursor_fetches_no_more_than_its_client_wants() {
+    let (_gateway, metrics, mut raw, db) = beside_large_documents("gw_memory_wanted").await;
+    let answer = raw.ask(doc! {"find": "halves", "batchSize": 1, "$db": &db}).await.unwrap();
+    let id = cursor_id(&answer);
+    // All of them together are twice the limit.
+    for _ in 0..3 {
+        let more = doc! {"getMore": id, "collection": "halves", "batchSize": 1, "$db": &db};
+        let answer = raw.ask(more).await.unwrap();
+        assert_eq!(documents(&answer, "nextBatch").len(), 1, "{answer}");
+        held(metrics, |bytes| bytes == 0.0).await;
+    }
+}

@@ -101,8 +101,28 @@ async fn a_commit_with_a_panic_after_it_can_be_asked_for_again() {
     commit.insert("$db", "admin");
     let first = stage.one.ask(commit.clone()).await.unwrap();
     assert_eq!(code(&first), INTERNAL_ERROR, "{first}");
+    // A driver sends it again, and does not take the transaction for rolled back.
+    assert!(first.get_array("errorLabels").unwrap().contains(&"UnknownTransactionCommitResult".into()), "{first}");
     assert!(is_ok(&stage.one.ask(commit).await.unwrap()));
     assert_eq!(stage.ask_other(doc! {"count": "c"}).await.get_i32("n").unwrap(), 1);
+}
+
+#[tokio::test]
+async fn a_write_that_panicked_before_its_result_was_noted_is_not_made_again() {
+    let mut stage = Stage::set_up(true).await;
+    let session = Session::new();
+    assert!(is_ok(&stage.ask_other(doc! {"insert": "c", "documents": [{"_id": 1, "n": 0}]}).await));
+    let one_more = doc! {"$inc": {"n": 1}};
+    // A write that goes the short way, and one that goes the long way.
+    for filter in [doc! {"_id": 1}, doc! {"n": {"$gte": 0}}] {
+        let update = session.write(doc! {"update": "c", "updates": [{"q": filter, "u": one_more.clone()}]});
+        assert!(is_ok(&stage.arm("update.statement").await));
+        assert_eq!(code(&stage.ask(update.clone()).await), INTERNAL_ERROR);
+        let again = stage.ask(update).await;
+        assert_eq!(code(&again), 11_601, "{again}");
+    }
+    let count = stage.ask_other(doc! {"count": "c", "query": {"n": 2}}).await;
+    assert_eq!(count.get_i32("n").unwrap(), 1, "{count}");
 }
 
 #[tokio::test]

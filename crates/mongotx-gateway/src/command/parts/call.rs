@@ -7,7 +7,9 @@ use mongotx::{
     is_own_collection,
 };
 
-use super::{body::HandlerReply, generic::Generic, read_concern::ReadLevel, write_concern::WriteConcern};
+use super::{
+    body::HandlerReply, generic::Generic, named_collections, read_concern::ReadLevel, write_concern::WriteConcern,
+};
 use crate::{
     access::User,
     api::Api,
@@ -144,6 +146,26 @@ impl Call<'_> {
         namespace_of(self.context, self.db, name)
     }
 
+    /// Checks the collections that a pipeline names.
+    ///
+    /// # Errors
+    /// 13 for what is MongoTx's own.
+    pub(crate) fn check_named_collections(&self, pipeline: Option<&Bson>) -> Answer<()> {
+        let named = named_collections::of_pipeline(pipeline);
+        named.iter().try_for_each(|named| refuse_own(self.context, named.db.unwrap_or(self.db), named.collection))
+    }
+
+    /// As [`Call::check_named_collections`], of the definition of a view.
+    ///
+    /// # Errors
+    /// As [`Call::check_named_collections`].
+    pub(crate) fn check_view(&self, options: &Document) -> Answer<()> {
+        if let Ok(on) = options.get_str("viewOn") {
+            refuse_own(self.context, self.db, on)?;
+        }
+        self.check_named_collections(options.get("pipeline"))
+    }
+
     /// Digest of the user in the keys of sessions and on cursors; empty without login.
     pub(crate) fn user_digest(&self) -> &[u8] {
         self.user.map_or(&[], |user| &user.digest)
@@ -229,9 +251,16 @@ pub(crate) fn namespace_of(context: &Context, db: &str, name: &str) -> Answer<Na
     }
     let namespace = Namespace::parse_namespace(&full)
         .ok_or_else(|| Failure::new(codes::INVALID_NAMESPACE, format!("Invalid namespace specified '{full}'")))?;
-    if namespace.db == context.options.client.tx_database && is_own_collection(&namespace.coll) {
-        let message = format!("not authorized on {full}: it holds MongoTx's own records");
-        return Err(Failure::new(codes::UNAUTHORIZED, message));
-    }
+    refuse_own(context, db, name)?;
     Ok(namespace)
+}
+
+/// # Errors
+/// 13 for a collection that is MongoTx's own.
+fn refuse_own(context: &Context, db: &str, name: &str) -> Answer<()> {
+    if db != context.options.client.tx_database || !is_own_collection(name) {
+        return Ok(());
+    }
+    let message = format!("not authorized on {db}.{name}: it holds MongoTx's own records");
+    Err(Failure::new(codes::UNAUTHORIZED, message))
 }

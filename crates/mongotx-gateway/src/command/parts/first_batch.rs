@@ -32,6 +32,12 @@ impl FirstBatch {
         cursor.finish()?;
         Ok(Self { size, is_only: false, expires: true })
     }
+
+    /// Number of documents that the server is to send at first; `None`: the usual number. A batch
+    /// of none needs no more than one, which waits for the next command.
+    pub(crate) fn to_fetch(self) -> Option<u32> {
+        self.size.and_then(|size| u32::try_from(size.max(1)).ok())
+    }
 }
 
 impl Call<'_> {
@@ -51,6 +57,7 @@ impl Call<'_> {
         let id = if batch.is_last || first.is_only {
             0
         } else {
+            open.keep(&self.context.memory)?;
             let user = self.user_digest().to_vec();
             let (lsid, number) = (self.mode.lsid().cloned(), self.mode.transaction());
             let owner = Owner { namespace, user, lsid, number, api: self.generic.api };

@@ -7,8 +7,10 @@
 //! | `body` | the answer of a handler: the fields of a reply, or the server's reply |
 //! | `first_batch` | a query's first documents, and its cursor |
 //! | `lists` | answers that describe collections and indexes |
+//! | `named_collections` | the collections that a pipeline reads or writes besides its input |
 //! | `plan` | how a command is explained |
 //! | `writes`, `statements`, `modification` | the statements of writes, and their results |
+//! | `write_errors` | what a reply says about refused statements |
 //! | `write_command` | a command that lists statements: `update` and `delete` |
 //! | `scripts` | functions in JavaScript, and the values that they are given |
 //! | `recovery` | the recovery token of a transaction |
@@ -21,6 +23,7 @@ pub(super) mod first_batch;
 pub(super) mod generic;
 pub(super) mod lists;
 pub(super) mod modification;
+mod named_collections;
 pub(super) mod plan;
 pub(super) mod read_concern;
 pub(super) mod recovery;
@@ -28,4 +31,5 @@ pub(super) mod scripts;
 pub(super) mod statements;
 pub(super) mod write_command;
 pub(super) mod write_concern;
+mod write_errors;
 pub(super) mod writes;

@@ -4,7 +4,7 @@
 use bson::{Bson, Document, doc};
 use mongotx::{BulkWriteResult, Error, ErrorKind, PartialBulkResult};
 
-use super::{body::Body, call::Call};
+use super::{body::Body, call::Call, write_errors::WriteErrors};
 use crate::{
     failure::{Answer, Failure, codes},
     fields::as_number,
@@ -28,7 +28,7 @@ pub(crate) struct Tally {
     n: u64,
     modified: Option<u64>,
     upserted: Vec<Bson>,
-    errors: Vec<Document>,
+    errors: WriteErrors,
     retried: Vec<i32>,
     /// The `writeConcernError` of writes that the server has made and may lose again.
     concern_error: Option<Document>,
@@ -79,6 +79,9 @@ impl Tally {
     /// Notes the result of a statement.
     pub(crate) fn done(&mut self, call: &mut Call<'_>, statement: usize, done: StatementResult) {
         self.add(statement, &done);
+        if call.context.options.has_test_commands() {
+            call.context.tx.fail_points.panic_before_noting(call.name);
+        }
         if let Some(retry) = call.retry.as_deref_mut() {
             retry.note(statement, done);
         }
@@ -178,7 +181,7 @@ impl Tally {
 
     /// Notes a statement that the gateway itself refuses: goes on (true), or stops here.
     pub(crate) fn failed(&mut self, call: &mut Call<'_>, statement: usize, failure: &Failure) -> bool {
-        self.errors.push(failure.to_write_error(statement));
+        self.errors.add(statement, failure);
         call.is_refused = true;
         !self.is_ordered && !call.is_in_transaction()
     }
@@ -188,7 +191,7 @@ impl Tally {
         let n = |count: u64| Bson::Int32(i32::try_from(count).unwrap_or(i32::MAX));
         let mut reply = doc! {"n": n(self.n)};
         if !self.errors.is_empty() {
-            reply.insert("writeErrors", self.errors);
+            reply.insert("writeErrors", self.errors.into_entries());
         }
         if !self.retried.is_empty() {
             reply.insert("retriedStmtIds", self.retried);

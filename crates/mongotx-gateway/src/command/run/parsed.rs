@@ -121,9 +121,16 @@ pub(super) async fn handle<H: Handler>(call: &mut Call<'_>) -> Answer<HandlerRep
         Ok(call.await_concern(made?, process).await)
     });
     handled.catch_unwind().await.unwrap_or_else(|_| {
-        tracing::error!(command = name, "a command panicked");
-        Err(Failure::new(codes::INTERNAL_ERROR, format!("{name}: {PANICKED}")))
+        // What was sent and not noted stays unknown, and is not made when it is sent again.
+        call.retry = None;
+        Err(panicked(name))
     })
+}
+
+/// The failure of a command of this name that has panicked.
+pub(super) fn panicked(name: &str) -> Failure {
+    tracing::error!(command = name, "a command panicked");
+    Failure::new(codes::INTERNAL_ERROR, format!("{name}: {PANICKED}"))
 }
 
 /// Runs a handler with the two options that go into every command it sends: the client's comment,

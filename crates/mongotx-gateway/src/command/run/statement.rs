@@ -5,14 +5,16 @@
 //! or rolled back. Commands outside transactions are in the other files of this folder.
 
 use std::{
+    panic::AssertUnwindSafe,
     sync::Arc,
     time::{Duration, Instant},
 };
 
 use bson::{Document, doc};
+use futures_util::FutureExt;
 use mongotx::{Concern, TransactionOptions};
 
-use super::parsed::{Handler, Parsed, handle_within};
+use super::parsed::{Handler, Parsed, handle_within, panicked};
 use crate::{
     activity::transactions::OpenTransaction,
     command::{
@@ -81,14 +83,19 @@ pub(super) async fn end(
 ) -> Answer<HandlerReply> {
     check_statement(parsed.command, parsed.name, parsed.db, &parsed.generic, begins)?;
     let state = &parsed.context.tx;
-    let entry = state.sessions.get(&lsid, Instant::now())?;
+    // Another gateway may have committed it already: the driver asks again, and does not run it
+    // again.
+    let unknown = |failure: Failure| if commits { failure.unknown_result() } else { failure };
+    let entry = state.sessions.get(&lsid, Instant::now()).map_err(unknown)?;
     let mut work = entry.check_out().await;
     let (newest, mut before) = (work.machine.newest(), work.machine.state());
     if number == newest && [State::Open, State::InDoubt, State::Committed].contains(&before) {
         check_api(&work, parsed)?;
     }
     let mut shown = work.open.as_ref().map(|open| Arc::clone(&open.shown));
-    let ended = end_one(&mut work, parsed, number, commits).await;
+    let name = parsed.name;
+    let ended = AssertUnwindSafe(end_one(&mut work, parsed, number, commits)).catch_unwind().await;
+    let ended = ended.unwrap_or_else(|_| Err(unknown(panicked(name))));
     let ended = ended.map_err(|failure| work.explain_overdue(number, failure));
     if work.machine.newest() != newest {
         // The transaction was begun at another gateway: what was known here was of another one.
