@@ -10,14 +10,12 @@ use mongotx::{Client, ErrorKind, TxId};
 use super::parts::{
     body::Body,
     recovery::{self, TokenSeal},
-    write_concern::WriteConcern,
 };
 use crate::{
     failure::{Answer, Failure, codes},
     fields::Fields,
     session::{
         entry::SessionWork,
-        info::Mode,
         machine::{End, Event, Step},
     },
 };
@@ -30,7 +28,6 @@ pub(super) struct Ending<'a> {
     pub(super) client: &'a Client,
     pub(super) number: i64,
     pub(super) seal: TokenSeal<'a>,
-    pub(super) concern: Option<&'a WriteConcern>,
     /// True if the driver sends recovery tokens, as it does if it sees a router.
     pub(super) has_tokens: bool,
     /// Fields of the command itself.
@@ -57,7 +54,7 @@ pub(super) fn check(mut fields: Fields) -> Answer<()> {
 /// `commitTransaction`. Repeated, it answers the same for ever.
 pub(super) async fn commit(work: &mut SessionWork, mut ending: Ending<'_>) -> Answer<Body> {
     let token = ending.token()?;
-    let Ending { client, number, concern, has_tokens, fields, .. } = ending;
+    let Ending { client, number, has_tokens, fields, .. } = ending;
     fields.finish()?;
     match work.machine.handle(number, Event::Commit) {
         Ok(Step::Commit) => commit_open(work).await?,
@@ -81,11 +78,7 @@ pub(super) async fn commit(work: &mut SessionWork, mut ending: Ending<'_>) -> An
             None => return Err(refusal.into()),
         },
     }
-    let missed = match concern {
-        Some(concern) => concern.missed(client).await,
-        None => None,
-    };
-    Ok(Body::empty().with_concern_error(missed, &Mode::Plain(None)))
+    Ok(Body::empty())
 }
 
 /// The failure of a commit whose transaction this gateway does not know. It comes after a pause,

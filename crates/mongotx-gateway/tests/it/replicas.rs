@@ -266,3 +266,44 @@ async fn of_what_the_server_gets_as_it_came(set: &ReplicaSet) {
         assert_eq!(code(missed), 100, "{answer}");
     }
 }
+
+/// More writers than the gateway has connections to the server want a member that is down.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn writers_who_wait_for_a_member_that_is_down_keep_nobody_waiting() {
+    let set = ReplicaSet::start_with(3, &ReplicaSet::breakable()).await.unwrap();
+    let gateway = Arc::new(in_front_of(&set, None).await);
+    gateway.ok(doc! {"insert": "c", "documents": [{"_id": 0}]}).await;
+    roles(&set).await.1.kill().unwrap();
+    let concern = doc! {"w": 3, "wtimeout": 3_600_000};
+    let committing = Session::new();
+    gateway.ok(committing.first(doc! {"insert": "c", "documents": [{"_id": -1}]})).await;
+    let mut commit = committing.commit();
+    commit.insert("writeConcern", concern.clone());
+    let waiting: Vec<_> = (1..=20)
+        .map(|id| {
+            let (gateway, concern) = (Arc::clone(&gateway), concern.clone());
+            let insert = doc! {"insert": "c", "documents": [{"_id": id}], "writeConcern": concern};
+            tokio::spawn(async move { gateway.run_command(insert).await })
+        })
+        .collect();
+    let ending = tokio::spawn({
+        let gateway = Arc::clone(&gateway);
+        async move { gateway.run_on("admin", commit).await }
+    });
+    let count = doc! {"count": "c"};
+    until("all are inserted", async || gateway.ok(count.clone()).await.get_i32("n").unwrap() == 22).await;
+    // All of them wait now, and others go on; the session that waits can be killed.
+    for id in 100..200 {
+        gateway.ok(doc! {"insert": "c", "documents": [{"_id": id}]}).await;
+        gateway.ok(doc! {"find": "c", "filter": {"_id": id}}).await;
+    }
+    gateway.ok(doc! {"killSessions": [committing.lsid.clone()]}).await;
+    assert!(waiting.iter().all(|waiting| !waiting.is_finished()) && !ending.is_finished());
+    // With the client they end.
+    gateway.disconnect().await;
+    for ended in waiting.into_iter().chain([ending]) {
+        let answer = tokio::time::timeout(LIMIT, ended).await.expect("it goes on waiting").unwrap();
+        let missed = answer.get_document("writeConcernError").unwrap();
+        assert_eq!(missed.get_i32("code").unwrap(), 64, "{answer}");
+    }
+}

@@ -118,10 +118,10 @@ impl Call<'_> {
     pub(crate) async fn await_concern(&self, made: HandlerReply, process: Option<ObjectId>) -> HandlerReply {
         let concern = self.generic.write.as_ref().filter(|_| self.has_concern && self.session.is_none());
         let Some(concern) = concern.filter(|_| made.may_miss_concern()) else { return made };
-        let client = &self.context.client;
+        let (context, connection) = (self.context, self.connection);
         let missed = match &made {
-            HandlerReply::Body(_) => concern.missed_by_write(client, process).await,
-            HandlerReply::Server(_) => concern.missed(client).await,
+            HandlerReply::Body(_) => concern.missed_by_write(context, connection, process).await,
+            HandlerReply::Server(_) => concern.missed(context, connection).await,
         };
         made.with_concern_error(missed, self.mode)
     }

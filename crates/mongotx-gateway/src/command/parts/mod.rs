@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | `call` | a command that is being carried out: its arguments, and the state that it may use |
 //! | `generic`, `read_concern`, `write_concern` | the fields that every command may carry |
+//! | `concern_wait` | waiting for more members, in turns |
 //! | `body` | the answer of a handler: the fields of a reply, or the server's reply |
 //! | `first_batch` | a query's first documents, and its cursor |
 //! | `lists` | answers that describe collections and indexes |
@@ -19,6 +20,7 @@
 
 pub(super) mod body;
 pub(super) mod call;
+mod concern_wait;
 pub(super) mod first_batch;
 pub(super) mod generic;
 pub(super) mod lists;

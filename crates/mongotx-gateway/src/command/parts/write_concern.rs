@@ -13,7 +13,10 @@
 use bson::{Bson, Document, doc, oid::ObjectId};
 use mongotx::Client;
 
+use super::concern_wait::{self, missed_for};
 use crate::{
+    connection::Connection,
+    context::Context,
     failure::{Answer, Failure, codes},
     fields::{as_number, is_asked, type_name},
 };
@@ -81,24 +84,33 @@ impl WriteConcern {
 
     /// The `writeConcernError` for a write of the library's that was no commit, after what is left
     /// of the concern was waited for. `process`: the server process before the write was sent.
-    pub(crate) async fn missed_by_write(&self, client: &Client, process: Option<ObjectId>) -> Option<Document> {
-        if self.is_journaled && !client.is_replicated() {
-            let missed = wait(client, doc! {"w": 1, "j": true}).await;
-            // The journal of a server that was started anew may lack what the one before it did.
-            let is_another = process.is_some() && client.server_process() != process;
-            let missed = missed.or_else(|| is_another.then(started_anew));
-            if missed.is_some() {
-                return missed;
-            }
+    pub(crate) async fn missed_by_write(
+        &self,
+        context: &Context,
+        connection: &Connection,
+        process: Option<ObjectId>,
+    ) -> Option<Document> {
+        match self.missed_in_journal(&context.client, process).await {
+            None => self.missed(context, connection).await,
+            missed => missed,
         }
-        self.missed(client).await
+    }
+
+    async fn missed_in_journal(&self, client: &Client, process: Option<ObjectId>) -> Option<Document> {
+        if !self.is_journaled || client.is_replicated() {
+            return None;
+        }
+        let missed = wait(client, doc! {"w": 1, "j": true}).await;
+        // The journal of a server that was started anew may lack what the one before it did.
+        let is_another = process.is_some() && client.server_process() != process;
+        missed.or_else(|| is_another.then(started_anew))
     }
 
     /// The `writeConcernError` for a commit, or a command that the server got with
     /// [`WriteConcern::to_send`], after what is left of the concern was waited for. What was
     /// written stays.
-    pub(crate) async fn missed(&self, client: &Client) -> Option<Document> {
-        if !client.is_replicated() {
+    pub(crate) async fn missed(&self, context: &Context, connection: &Connection) -> Option<Document> {
+        if !context.client.is_replicated() {
             return self.error();
         }
         let more = match &self.w {
@@ -111,7 +123,7 @@ impl WriteConcern {
         }
         let asked = self.asked.iter().filter(|(field, _)| ["w", "j", "wtimeout"].contains(&field.as_str()));
         let asked = asked.map(|(field, value)| (field.clone(), value.clone())).collect();
-        wait(client, asked).await
+        concern_wait::wait(context, connection, &asked).await
     }
 
     /// The error of a concern that a single server cannot meet.
@@ -137,8 +149,8 @@ impl WriteConcern {
     }
 }
 
-/// Waits until everything that was written satisfies the concern. Returns the `writeConcernError`
-/// if it does not.
+/// Waits until everything that was written is in the journal. Returns the `writeConcernError` if it
+/// is not.
 async fn wait(client: &Client, concern: Document) -> Option<Document> {
     let waited = client.await_write_concern(concern).await;
     waited.unwrap_or_else(|error| Some(missed_for(error.code(), error.message())))
@@ -147,11 +159,6 @@ async fn wait(client: &Client, concern: Document) -> Option<Document> {
 fn started_anew() -> Document {
     let message = "the server was started anew before the write was known to be in its journal: it may be lost";
     missed_for(None, message)
-}
-
-fn missed_for(code: Option<i32>, message: &str) -> Document {
-    let code = code.unwrap_or(codes::WRITE_CONCERN_FAILED);
-    doc! {"code": code, "codeName": codes::name(code), "errmsg": message}
 }
 
 fn members(value: &Bson) -> Answer<i64> {
@@ -210,8 +217,8 @@ mod tests {
         let options = mongotx::ClientOptions { tx_database: local_mongod::unique_db("concern"), ..Default::default() };
         let client = Client::connect_with(&server.uri(), options).await.unwrap();
         let concern = parsed(doc! {"w": 1, "j": true}).unwrap();
-        assert_eq!(concern.missed_by_write(&client, client.server_process()).await, None);
-        let missed = concern.missed_by_write(&client, Some(ObjectId::new())).await.unwrap();
+        assert_eq!(concern.missed_in_journal(&client, client.server_process()).await, None);
+        let missed = concern.missed_in_journal(&client, Some(ObjectId::new())).await.unwrap();
         assert!(missed.get_str("errmsg").unwrap().contains("started anew"), "{missed}");
     }
 

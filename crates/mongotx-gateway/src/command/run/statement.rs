@@ -35,6 +35,7 @@ use crate::{
         Lsid,
         end::{self, Transition},
         entry::{SessionTransaction, SessionWork},
+        info::Mode,
         machine::{Event, State, Step},
     },
 };
@@ -110,7 +111,14 @@ pub(super) async fn end(
     let states = Transition { before, after };
     end::count(state.abort_listeners(), &lsid, number, commits, states, ended.as_ref().err(), shown);
     state.cursors.kill_of_transactions(&lsid);
-    named(&work, parsed, ended)
+    let ended = named(&work, parsed, ended)?;
+    // Others may use the session while this waits.
+    drop(work);
+    let missed = match parsed.generic.write.as_ref().filter(|_| commits) {
+        Some(concern) => concern.missed(parsed.context, parsed.connection).await,
+        None => None,
+    };
+    Ok(ended.with_concern_error(missed, &Mode::Plain(None)))
 }
 
 /// Checks that a command has the API parameters of its transaction. One that has others does not
@@ -132,7 +140,6 @@ async fn end_one(work: &mut SessionWork, parsed: &mut Parsed<'_>, number: i64, c
         client: &parsed.context.client,
         number,
         seal: TokenSeal::of(parsed.context, parsed.user.as_deref()),
-        concern: parsed.generic.write.as_ref(),
         has_tokens: parsed.context.options.replica_set.is_none(),
         fields: Fields::new(parsed.name, body),
     };

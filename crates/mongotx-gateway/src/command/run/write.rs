@@ -37,8 +37,10 @@ pub(super) async fn run_numbered_write<H: Handler>(
     if parsed.context.options.retryable_writes == RetryableWrites::Durable {
         let running = durable::run_durable_write(parsed, &lsid, number, &mut work, handle_boxed::<H>).boxed();
         let made = within_limits(ends, watch.over(running)).await.map_err(retryable_failure)?;
+        // Others may use the session while this waits.
+        drop(work);
         let missed = match &parsed.generic.write {
-            Some(concern) => concern.missed(&parsed.context.client).await,
+            Some(concern) => concern.missed(parsed.context, parsed.connection).await,
             None => None,
         };
         return Ok(made.with_concern_error(missed, &parsed.mode));
