@@ -2,8 +2,12 @@
 //! use them: they go by the server's clock and by the runtime's.
 
 use std::{
+    collections::BTreeSet,
     fmt,
-    sync::atomic::{AtomicU64, Ordering::SeqCst},
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering::SeqCst},
+    },
     time::{SystemTime, UNIX_EPOCH},
 };
 
@@ -47,6 +51,32 @@ pub trait Clock: Send + Sync + fmt::Debug {
     /// assert_eq!(clock.after(received), Timestamp { time: u32::MAX, increment: 2 });
     /// ```
     fn after(&self, time: Timestamp) -> Timestamp;
+
+    /// The next moment, for a change that is not committed yet. It is released when that is over.
+    /// Between the two, a clock that says up to when all changes are known stays before it.
+    ///
+    /// ```
+    /// use mongotx::{Clock, LogicalClock};
+    ///
+    /// let clock = LogicalClock::default();
+    /// let change = clock.hold();
+    /// assert!(clock.now() > change && clock.settled() < change);
+    /// clock.release(change);
+    /// assert!(clock.settled() > change);
+    /// ```
+    fn hold(&self) -> Timestamp {
+        self.now()
+    }
+
+    /// The change of this moment, by [`Clock::hold`], is committed, or will not be.
+    ///
+    /// ```
+    /// use mongotx::{Clock, LogicalClock};
+    ///
+    /// let clock = LogicalClock::default();
+    /// clock.release(clock.hold());
+    /// ```
+    fn release(&self, _change: Timestamp) {}
 }
 
 /// The machine's clock in seconds, and a counter within the second.
@@ -62,6 +92,8 @@ pub trait Clock: Send + Sync + fmt::Debug {
 pub struct LogicalClock {
     /// Seconds in the upper half, the counter in the lower.
     last: AtomicU64,
+    /// Moments of changes that are not committed yet.
+    held: Mutex<BTreeSet<u64>>,
 }
 
 impl LogicalClock {
@@ -79,11 +111,39 @@ impl LogicalClock {
         self.beyond(u64::from(seconds) << 32 | 1)
     }
 
+    /// A moment before which no change is still to be committed: the next one, or an earlier one
+    /// while there are such changes.
+    ///
+    /// ```
+    /// use mongotx::{Clock, LogicalClock};
+    ///
+    /// let clock = LogicalClock::default();
+    /// let before = clock.now();
+    /// assert!(clock.settled() > before);
+    /// ```
+    pub fn settled(&self) -> Timestamp {
+        let held = self.held();
+        let now = self.now();
+        held.first().map_or(now, |first| now.min(timestamp(first - 1)))
+    }
+
     fn beyond(&self, least: u64) -> Timestamp {
         let last = self.last.fetch_update(SeqCst, SeqCst, |last| Some(least.max(last + 1))).unwrap_or_default();
-        let now = least.max(last + 1);
-        Timestamp { time: (now >> 32) as u32, increment: now as u32 }
+        timestamp(least.max(last + 1))
     }
+
+    /// No code panics while it holds this lock.
+    fn held(&self) -> MutexGuard<'_, BTreeSet<u64>> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn timestamp(moment: u64) -> Timestamp {
+    Timestamp { time: (moment >> 32) as u32, increment: moment as u32 }
+}
+
+fn moment(time: Timestamp) -> u64 {
+    u64::from(time.time) << 32 | u64::from(time.increment)
 }
 
 impl Clock for LogicalClock {
@@ -93,7 +153,18 @@ impl Clock for LogicalClock {
     }
 
     fn after(&self, time: Timestamp) -> Timestamp {
-        self.beyond((u64::from(time.time) << 32 | u64::from(time.increment)).saturating_add(1))
+        self.beyond(moment(time).saturating_add(1))
+    }
+
+    fn hold(&self) -> Timestamp {
+        let mut held = self.held();
+        let change = self.now();
+        held.insert(moment(change));
+        change
+    }
+
+    fn release(&self, change: Timestamp) {
+        self.held().remove(&moment(change));
     }
 }
 
@@ -109,5 +180,16 @@ mod tests {
         let ahead = Timestamp { time: 20, increment: 4 };
         let times = [clock.after(ahead), clock.tick(10)].map(|time| (time.time, time.increment));
         assert_eq!(times, [(20, 5), (20, 6)]);
+    }
+
+    #[test]
+    fn what_is_settled_stays_before_the_first_change_that_is_under_way() {
+        let clock = LogicalClock::default();
+        let (first, second) = (clock.hold(), clock.hold());
+        assert!(clock.settled() < first && clock.now() > second);
+        clock.release(second);
+        assert!(clock.settled() < first);
+        clock.release(first);
+        assert!(clock.settled() > second);
     }
 }

@@ -144,3 +144,32 @@ async fn upserts_of_one_unique_value_at_once_all_succeed() {
         coll.delete_one(doc! {"_id": format!("id {k}")}).await.unwrap();
     }
 }
+
+/// At each moment one document matches, and another one as soon as a rival commits.
+#[tokio::test]
+async fn an_update_of_many_does_not_insert_beside_a_document_that_comes_to_match() {
+    let rival = connect(options()).await;
+    let rivals = collection(&rival, 0).await;
+    rivals.insert_many(&[doc! {"_id": 1, "k": 1}, doc! {"_id": 2, "k": 2}]).await.unwrap();
+    let mut session = rival.session();
+    session.begin().unwrap();
+    for (id, k) in [(1, 2), (2, 1)] {
+        rivals.update_one(doc! {"_id": id}, doc! {"$set": {"k": k}}).session(&mut session).await.unwrap();
+    }
+    let client = connect(options()).await;
+    let coll = through(&client, &rivals);
+    let before = client.metrics().commands_sent();
+    let update = coll.update_many(doc! {"k": 1}, doc! {"$push": {"log": 1}}).upsert(true);
+    let commit = async {
+        // It has selected the document, and asks again and again whether the rival is decided.
+        while client.metrics().commands_sent() < before + 20 {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+        session.commit().await.unwrap();
+    };
+    let (done, ()) = tokio::join!(update.into_future(), commit);
+    let done = done.unwrap();
+    assert_eq!((done.matched_count, done.upserted_id), (1, None));
+    let all = rivals.find(doc! {}).sort(doc! {"_id": 1}).await.unwrap().try_collect().await.unwrap();
+    assert_eq!(all, [doc! {"_id": 1, "k": 2}, doc! {"_id": 2, "k": 1, "log": [1]}]);
+}

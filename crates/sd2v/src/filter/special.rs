@@ -135,10 +135,22 @@ pub fn lock_condition(filter: &Document) -> Result<LockCondition, Error> {
 /// The conditions that read only the fields they name and run no script. They match every document
 /// that the filter matches, and may be evaluated on versions that are not committed.
 pub(crate) fn easily_asked(filter: &Document) -> Document {
-    conjuncts(filter, &|condition| !sees_lock_fields(condition) && !has_script(condition), 0)
+    let is_easy = |condition: &Document| !sees_lock_fields(condition) && !has_script(condition) && !draws(condition);
+    conjuncts(filter, &is_easy, 0)
 }
 
 /// The entries, within conjunctions too, that are to be kept.
+/// Returns true if the condition takes some of the documents by chance: each time it is asked,
+/// others.
+fn draws(condition: &Document) -> bool {
+    let within = |value: &Bson| match value {
+        Bson::Document(inner) => draws(inner),
+        Bson::Array(items) => items.iter().filter_map(Bson::as_document).any(draws),
+        _ => false,
+    };
+    condition.iter().any(|(key, value)| key == "$sampleRate" || within(value))
+}
+
 fn conjuncts(filter: &Document, keep: &dyn Fn(&Document) -> bool, depth: usize) -> Document {
     let Ok(depth) = path::deeper(depth) else { return Document::new() };
     let mut kept = Document::new();

@@ -94,6 +94,10 @@ fn is_never(filter: &Document, depth: usize) -> Result<bool, Error> {
                     .iter()
                     .filter_map(Bson::as_document)
                     .try_fold(false, |found, operand| Ok::<_, Error>(found || is_never(operand, depth)?))?,
+                Bson::Array(operands) if key == "$or" && !operands.is_empty() => operands
+                    .iter()
+                    .filter_map(Bson::as_document)
+                    .try_fold(true, |all, operand| Ok::<_, Error>(all && is_never(operand, depth)?))?,
                 Bson::Document(condition) if !key.starts_with('$') => {
                     condition.get_array("$all").is_ok_and(|values| values.is_empty())
                 }

@@ -44,6 +44,9 @@ pub(crate) struct Plan {
     command: AggregateCommand,
     sources: Sources,
     mapped: Mapped,
+    /// Collections whose strings compare otherwise when they are read by themselves: they have a
+    /// default collation, and the pipeline none.
+    collated: BTreeSet<String>,
 }
 
 impl Plan {
@@ -63,7 +66,8 @@ impl Plan {
             ..Sources::default()
         };
         let mapped = map_pipeline(main(&ns), &command.pipeline, &sources, true)?;
-        let mut plan = Self { ns, command, sources, mapped };
+        let mut plan = Self { ns, command, sources, mapped, collated: BTreeSet::new() };
+        plan.find_collated(core).await?;
         plan.find_geo_fields(core).await?;
         let has_written = |read: &&Read| tx.is_some_and(|tx| tx.has_written(&plan.namespace(&read.collection)));
         let written: BTreeSet<String> =
@@ -74,6 +78,15 @@ impl Plan {
             plan.map_again(true)?;
         }
         Ok(plan)
+    }
+
+    async fn find_collated(&mut self, core: &Core) -> Result<()> {
+        for read in self.mapped.reads.iter().filter(|read| read.collection != self.ns.coll) {
+            if core.catalog.look_up(&self.namespace(&read.collection)).await?.has_collation {
+                self.collated.insert(read.collection.clone());
+            }
+        }
+        Ok(())
     }
 
     /// Finds the field of each `$geoNear` without `key`, and maps the pipeline again: the server
@@ -123,7 +136,9 @@ impl Plan {
     /// Condition on the documents that matter of a collection. Another collection's strings may
     /// compare otherwise when it is read by itself.
     fn condition(&self, read: &Read) -> Document {
-        if self.sources.collated && read.collection != self.ns.coll { Document::new() } else { read.filter.clone() }
+        let is_other = read.collection != self.ns.coll;
+        let compares_otherwise = is_other && (self.sources.collated || self.collated.contains(&read.collection));
+        if compares_otherwise { Document::new() } else { read.filter.clone() }
     }
 
     pub(crate) async fn run(mut self, core: &Core) -> Result<Documents> {

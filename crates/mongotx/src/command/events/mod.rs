@@ -33,6 +33,7 @@ use sd2v::{
 pub(crate) use self::read::EventReader;
 pub use self::read::{Event, Position};
 use crate::{
+    clock::Clock,
     command::writes::{
         find_and_modify,
         insert_many::insert_many,
@@ -62,6 +63,7 @@ struct TakenNumbers {
     first: i64,
     /// Later than that of every event with a smaller number.
     time: Timestamp,
+    held: HeldTime,
 }
 
 /// The events that a transaction has recorded.
@@ -71,7 +73,31 @@ pub(crate) struct RecordedEvents {
     /// one waits for those that go by an older description.
     _known: Vec<Arc<Collection>>,
     /// Numbers of the events, if there are any.
-    numbers: Option<RangeInclusive<i64>>,
+    numbers: Option<EventNumbers>,
+}
+
+/// Numbers of events, and their time, which is held until they are committed, or will not be.
+pub(crate) struct EventNumbers {
+    numbers: RangeInclusive<i64>,
+    _time: HeldTime,
+}
+
+/// A time of the clock that is under way.
+struct HeldTime {
+    clock: Arc<dyn Clock>,
+    time: Timestamp,
+}
+
+impl HeldTime {
+    fn of(clock: &Arc<dyn Clock>) -> Self {
+        Self { clock: Arc::clone(clock), time: clock.hold() }
+    }
+}
+
+impl Drop for HeldTime {
+    fn drop(&mut self) {
+        self.clock.release(self.time);
+    }
 }
 
 /// Writes events. It has the whole client, because it writes them with the commands that any
@@ -140,7 +166,7 @@ impl<'c> EventLog<'c> {
     }
 
     /// Steps 2 and 3: answers the numbers of the events.
-    pub(super) async fn number(&self, tx: &mut Transaction, events: Vec<Document>) -> Result<RangeInclusive<i64>> {
+    pub(super) async fn number(&self, tx: &mut Transaction, events: Vec<Document>) -> Result<EventNumbers> {
         let count = i64::try_from(events.len()).unwrap_or(i64::MAX);
         let wait = tx.options.lock_wait.max(self.core.options.write_wait);
         let before = std::mem::replace(&mut tx.options.lock_wait, wait);
@@ -157,13 +183,8 @@ impl<'c> EventLog<'c> {
         })
     }
 
-    async fn number_within(
-        &self,
-        tx: &mut Transaction,
-        count: i64,
-        events: Vec<Document>,
-    ) -> Result<RangeInclusive<i64>> {
-        let TakenNumbers { era, first, time } = self.take_numbers(tx, count).await?;
+    async fn number_within(&self, tx: &mut Transaction, count: i64, events: Vec<Document>) -> Result<EventNumbers> {
+        let TakenNumbers { era, first, time, held } = self.take_numbers(tx, count).await?;
         let last = first + count - 1;
         let now = DateTime::now();
         let documents = events.into_iter().zip(first..).map(|(event, number)| {
@@ -177,24 +198,27 @@ impl<'c> EventLog<'c> {
         let documents: Vec<Document> = documents.collect();
         insert_many(self.core, tx, &self.core.events.ns, documents, true).await?;
         tx.end_statement();
-        Ok(first..=last)
+        Ok(EventNumbers { numbers: first..=last, _time: held })
     }
 
     /// Step 2: takes numbers for the events.
     async fn take_numbers(&self, tx: &mut Transaction, count: i64) -> Result<TakenNumbers> {
         self.core.events.ensure_sequence().await?;
-        let time = self.core.events.clock.now();
+        // Before the wait for the sequence, and held: whoever is told a later time, and reads from
+        // there, would miss the events.
+        let held = HeldTime::of(&self.core.events.clock);
+        let time = held.time;
         let before = self.change_sequence(tx, doc! {"$inc": {"n": count}, "$set": {"time": time}}).await?;
         let era = before.get_object_id("era").map_err(|_| self.core.events.no_sequence())?;
         let first = before.get("n").map_or(0, as_i64) + 1;
         let latest = before.get_timestamp("time").unwrap_or(Timestamp { time: 0, increment: 0 });
         if latest < time {
-            return Ok(TakenNumbers { era, first, time });
+            return Ok(TakenNumbers { era, first, time, held });
         }
         // Another client's clock is ahead of this one's.
         let time = self.core.events.clock.after(latest);
         self.change_sequence(tx, doc! {"$set": {"time": time}}).await?;
-        Ok(TakenNumbers { era, first, time })
+        Ok(TakenNumbers { era, first, time, held })
     }
 
     /// Locks and changes the sequence. Returns what it was before. (Boxed: outside a transaction,
@@ -221,14 +245,14 @@ impl<'c> EventLog<'c> {
 
 impl RecordedEvents {
     /// The events with these numbers, and no others.
-    pub(super) fn numbered(numbers: RangeInclusive<i64>) -> Self {
+    pub(super) fn numbered(numbers: EventNumbers) -> Self {
         Self { numbers: Some(numbers), ..Self::default() }
     }
 
     /// Notes that the transaction is committed.
     pub(super) fn are_committed(&self, core: &Core) {
         if let Some(numbers) = &self.numbers {
-            core.events.are_committed(numbers);
+            core.events.are_committed(&numbers.numbers);
         }
     }
 }

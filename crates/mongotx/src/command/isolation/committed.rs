@@ -18,6 +18,8 @@
 //! | where the own writes are removals | the same, without the documents that the transaction holds ([`one_command::find_unremoved`]) | 2 when nothing is pending |
 //! | with own writes, by a key of a unique index, which shows a document of another transaction | the same; its own writes, which have changed no key, are of no consequence | 1 when nothing is pending |
 
+use std::collections::HashSet;
+
 use bson::{Bson, RawDocument, doc};
 use protocol::TxId;
 use sd2v::{filter::sees_lock_fields, shard::ShardKey, view};
@@ -27,7 +29,7 @@ use crate::{
         access_paths::{beside_own_changes, fetch, fetch_key, one_command, own_view, repair_first, unprobed},
         query::{
             documents::Documents,
-            groups::{MAX_VALUES, count_all, number, unwind_and_group, values_of},
+            groups::{count_all, number, unwind_and_group, values_of},
             query_stages::{aggregation, skip_and_limit},
         },
     },
@@ -203,7 +205,7 @@ pub(crate) async fn distinct(
         core.server.at(Step::BeforeSettledQuery).await;
         let values = if own.is_some() || sees_lock_fields(&query.filter) {
             let groups = own_view::aggregate_own_view(core, own.as_ref(), ns, query, unwind_and_group(field)?);
-            values_of(groups.await?.all(MAX_VALUES).await?)
+            values_of(groups.await?).await?
         } else {
             match core.server.run_command(&ns.db, distinct.clone()).await?.remove("values") {
                 Some(Bson::Array(values)) => values,
@@ -245,5 +247,9 @@ pub(crate) async fn parse_addresses(found: Documents, key: &ShardKey, limit: usi
         let message = format!("the query matches more than {limit} documents, the most that one transaction may hold");
         return Err(Error::too_large(message));
     }
-    found.iter().map(|document| Address::of(document, key)).collect()
+    let addresses: Vec<Address> = found.iter().map(|document| Address::of(document, key)).collect::<Result<_>>()?;
+    // A document that a rival moves forward in the index meanwhile is found again.
+    let mut seen = HashSet::with_capacity(addresses.len());
+    let is_new = |at: &Address| seen.insert(at.filter().to_vec().unwrap_or_default());
+    Ok(addresses.into_iter().filter(is_new).collect())
 }

@@ -3,13 +3,17 @@
 
 use bson::{Bson, Document, doc};
 
+use super::documents::Documents;
 use crate::{
+    document,
     error::{Error, Result},
     numbers::as_i64,
 };
 
-/// Values that one answer may hold.
-pub(crate) const MAX_VALUES: usize = 1_000_000;
+/// Bytes of the values that one answer may hold, as in the server.
+const MAX_VALUE_BYTES: usize = 16 * 1024 * 1024;
+/// The server's code for more of them.
+const TOO_BIG: i32 = 17_217;
 
 /// The stage that counts all documents.
 pub(crate) fn count_all() -> Document {
@@ -45,6 +49,18 @@ pub(crate) fn unwind_and_group(field: &str) -> Result<Vec<Document>> {
 }
 
 /// The values that they have gathered.
-pub(crate) fn values_of(groups: Vec<Document>) -> Vec<Bson> {
-    groups.into_iter().filter_map(|mut group| group.remove("_id")).collect()
+///
+/// # Errors
+/// 17217, as in the server, where they are too large for one answer.
+pub(crate) async fn values_of(mut groups: Documents) -> Result<Vec<Bson>> {
+    let (mut values, mut bytes) = (Vec::new(), 0);
+    while let Some(group) = groups.next().await {
+        let group = group?;
+        bytes += group.as_bytes().len();
+        if bytes > MAX_VALUE_BYTES {
+            return Err(Error::invalid(TOO_BIG, "distinct too big, 16mb cap"));
+        }
+        values.extend(document::parse(&group)?.remove("_id"));
+    }
+    Ok(values)
 }

@@ -16,13 +16,16 @@ use crate::{
     },
     coordinator::{
         Core,
-        request::{pipeline::AggregateCommand, query::Query},
+        request::{pipeline::AggregateCommand, query::Query, query_options::QueryOptions},
         transaction::Transaction,
     },
     error::{Error, Result},
     numbers::as_i64,
     options::Namespace,
 };
+
+/// Times that a number is taken again because pending documents have changed meanwhile.
+const LOOKS: usize = 4;
 
 /// Number of documents that match the query, exactly.
 pub(crate) async fn documents(core: &Core, tx: Option<&mut Transaction>, ns: &Namespace, query: &Query) -> Result<u64> {
@@ -59,23 +62,17 @@ pub(crate) async fn estimated(core: &Core, tx: Option<&mut Transaction>, ns: &Na
     let tx = tx.as_deref();
     let me = tx.and_then(Transaction::id);
     if views::is_view(core, ns).await? {
-        let all = AggregateCommand::of(
-            vec![count_all()],
-            crate::coordinator::request::query_options::QueryOptions::default(),
-        );
+        let all = AggregateCommand::of(vec![count_all()], QueryOptions::default());
         return Ok(number(Plan::of(core, tx, ns, &all).await?.run(core).await?.all(1).await?.first()));
     }
-    let answer = core.server.run_command(&ns.db, doc! {"count": &ns.coll}).await?;
-    let total = answer.get("n").map_or(0, as_i64);
     if !core.catalog.ensure_pending_index(ns).await? {
-        return Ok(total as u64);
+        return stored(core, ns).await;
     }
-    let settled = core
-        .pending
-        .settle_pending(ns, &Document::new(), &crate::coordinator::request::query_options::QueryOptions::default(), me)
-        .await?;
+    // First: what is finished now, such as a removal, is in the metadata then.
+    let options = QueryOptions::default();
+    let settled = core.pending.settle_pending(ns, &Document::new(), &options, me).await?;
     if !settled.was_pending && !tx.is_some_and(|tx| tx.has_written(ns)) {
-        return Ok(total as u64);
+        return stored(core, ns).await;
     }
     if let Some(tx) = tx.filter(|tx| tx.has_written(ns)) {
         tx.note_own_view();
@@ -88,7 +85,21 @@ pub(crate) async fn estimated(core: &Core, tx: Option<&mut Transaction>, ns: &Na
         doc! {"$match": {WRITER: {"$exists": true}}},
         doc! {"$group": {"_id": 1, "n": {"$sum": {"$cond": [hidden, 1, 0]}}}},
     ];
-    let groups =
-        core.server.collect(&ns.db, doc! {"aggregate": &ns.coll, "pipeline": pipeline, "cursor": {}}, 1).await?;
-    Ok((total as u64).saturating_sub(number(groups.first())))
+    let aggregate = doc! {"aggregate": &ns.coll, "pipeline": pipeline, "cursor": {}};
+    let mut hidden = number(core.server.collect(&ns.db, aggregate.clone(), 1).await?.first());
+    for _ in 0..LOOKS {
+        let total = stored(core, ns).await?;
+        let again = number(core.server.collect(&ns.db, aggregate.clone(), 1).await?.first());
+        if std::mem::replace(&mut hidden, again) == again {
+            return Ok(total.saturating_sub(again));
+        }
+    }
+    // It is an estimate.
+    Ok(stored(core, ns).await?.saturating_sub(hidden))
+}
+
+/// The number in the collection's metadata: of all stored documents, pending ones among them.
+async fn stored(core: &Core, ns: &Namespace) -> Result<u64> {
+    let answer = core.server.run_command(&ns.db, doc! {"count": &ns.coll}).await?;
+    Ok(answer.get("n").map_or(0, as_i64) as u64)
 }

@@ -8,7 +8,7 @@ use crate::{
     command::{
         isolation::{committed, repeatable, validated},
         query::{
-            groups::{MAX_VALUES, unwind_and_group, values_of},
+            groups::{unwind_and_group, values_of},
             query_stages::as_aggregate,
             views,
         },
@@ -36,7 +36,7 @@ pub(crate) async fn find_distinct_values(
     if views::is_view(core, ns).await? {
         let mut command = as_aggregate(query)?;
         command.pipeline.extend(unwind_and_group(field)?);
-        return Ok(values_of(aggregate::read(core, tx, ns, &command).await?.all(MAX_VALUES).await?));
+        return values_of(aggregate::read(core, tx, ns, &command).await?).await;
     }
     let Some(tx) = tx else { return committed::distinct(core, None, ns, field, query).await };
     if tx.is_repeatable() {

@@ -203,11 +203,12 @@ pub(crate) async fn write_first(
             return Ok(Some((at, applied.modified)));
         }
     }
-    Err(Error::new(
-        ErrorKind::Conflict,
-        format!("documents of {ns} changed {SELECTIONS} times while one of them was to be written"),
-    )
-    .for_transaction(tx.id()))
+    Err(changed_again_and_again(ns).for_transaction(tx.id()))
+}
+
+fn changed_again_and_again(ns: &Namespace) -> Error {
+    let message = format!("documents of {ns} changed {SELECTIONS} times while one of them was to be written");
+    Error::new(ErrorKind::Conflict, message)
 }
 
 /// Returns true if the transaction has read the document.
@@ -241,7 +242,7 @@ fn shown_fields(as_read: &AsRead) -> Document {
 async fn many(core: &Core, tx: &mut Transaction, ns: &Namespace, command: &UpdateCommand) -> Result<UpdateResult> {
     tx.note_replacing(false);
     let (all, mut rematches) = (Query::of(command.filter.clone(), command.options.clone()), Rematches::default());
-    let mark = tx.reads.mark();
+    let (mark, mut selections) = (tx.reads.mark(), 0);
     loop {
         tx.reads.forget_since(mark);
         let found = validated::addresses(core, tx, ns, &all, core.options.max_documents).await?;
@@ -254,6 +255,14 @@ async fn many(core: &Core, tx: &mut Transaction, ns: &Namespace, command: &Updat
         }
         if !command.upsert {
             break;
+        }
+        if !found.is_empty() {
+            // They have changed meanwhile, and others may match instead.
+            selections += 1;
+            if selections < SELECTIONS {
+                continue;
+            }
+            return Err(changed_again_and_again(ns).for_transaction(tx.id()));
         }
         rematches.may_insert(&command.filter)?;
         if let Some(at) = rematches.judge(Box::pin(upsert::insert_upserted(core, tx, ns, command)).await)? {

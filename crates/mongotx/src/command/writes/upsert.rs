@@ -4,7 +4,7 @@
 use bson::{Bson, Document, doc, oid::ObjectId};
 use protocol::TxId;
 use sd2v::{
-    names::{UNSAFE, tx_id_to_bson},
+    names::{UNSAFE, WRITER, tx_id_to_bson},
     shard,
     update::{Update, rewrite_upsert, upsert_id},
 };
@@ -19,7 +19,7 @@ use crate::{
             target::Target,
             unique::{PlacedDocument, PriorState},
         },
-        request::{address::Address, fields::Fields, query_options::QueryOptions},
+        request::{address::Address, fields::Fields, own_key::OwnKey, query_options::QueryOptions},
         transaction::{Hold, Transaction},
     },
     error::{Error, ErrorKind, Result},
@@ -136,13 +136,28 @@ impl Upsert<'_> {
         }
         tx.hold(&core.options, ns, std::slice::from_ref(at), Hold::Insert)?;
         let answer = core.server.send_prepared(tx, ns, update, &Fields::All).await?.ok()?;
-        if answer.upserted.is_empty() {
-            return Err(Error::new(
-                ErrorKind::Corruption,
-                format!("an upsert into {ns} changed a document instead of inserting one"),
-            ));
+        match answer.upserted.first() {
+            Some((_, id)) if OwnKey::of(id) == OwnKey::of(&at.id) => Ok(()),
+            Some((_, id)) => self.take_back_unowned(id).await,
+            None => {
+                let message = format!("an upsert into {ns} changed a document instead of inserting one");
+                Err(Error::new(ErrorKind::Corruption, message))
+            }
         }
-        Ok(())
+    }
+
+    /// The server has taken no values from the filter, which it finds unsatisfiable: what a
+    /// pipeline has made of nothing has no owner.
+    async fn take_back_unowned(&self, id: &Bson) -> Result<()> {
+        let Self { core, ns, command, .. } = *self;
+        let unowned = doc! {"_id": {"$eq": id.clone()}, UNSAFE: {"$exists": true}, WRITER: {"$exists": false}};
+        let delete = doc! {"delete": &ns.coll, "deletes": [{"q": unowned, "limit": 1}]};
+        core.server.run_directly(&ns.db, delete).await.map_err(Error::ending)?;
+        let message = format!(
+            "an upsert by a pipeline into {ns} cannot be made in a transaction by a filter that no document can match: {}",
+            command.filter
+        );
+        Err(Error::unsupported(message).ending())
     }
 
     /// The update may have given the document another shard key than the filter demands, which is

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bson::{Bson, Document, doc};
-use mongotx::{ClientOptions, IndexModel, Session, Step};
+use mongotx::{ClientOptions, IndexModel, Isolation, Session, Step, TransactionOptions};
 
 use crate::aggregate::{World, all, begun, change};
 
@@ -270,4 +270,28 @@ async fn an_expression_that_fails_on_a_former_version_does_not_fail_the_reader()
         assert_eq!(found, [doc! {"_id": 1, "x": 1.0}], "{way}");
     }
     gate.open();
+}
+
+/// By itself the other collection compares strings in another way than the pipeline does.
+#[tokio::test]
+async fn a_union_with_a_collection_of_another_collation_is_whole() {
+    let client = crate::quiet::connect(crate::quiet::options()).await;
+    let a = crate::quiet::collection(&client, 1).await;
+    let database = client.database(&a.namespace().db);
+    let create = database.create_collection("b").option("collation", doc! {"locale": "en", "strength": 2});
+    create.await.unwrap();
+    let b = database.collection::<Document>("b");
+    b.insert_one(&doc! {"_id": 7, "s": "a"}).await.unwrap();
+    let union = doc! {"$unionWith": {"coll": "b", "pipeline": [{"$match": {"s": {"$ne": "A"}}}]}};
+    for isolation in [Isolation::ReadCommitted, Isolation::RepeatableRead, Isolation::Snapshot, Isolation::Serializable]
+    {
+        let options = TransactionOptions { isolation: Some(isolation), ..TransactionOptions::default() };
+        let mut session = client.session_with(options);
+        session.begin().unwrap();
+        let found = a.aggregate([doc! {"$match": {"_id": 1}}, union.clone()]).session(&mut session).await.unwrap();
+        let ids: Vec<i32> =
+            found.try_collect().await.unwrap().iter().map(|found| found.get_i32("_id").unwrap()).collect();
+        assert_eq!(ids, [1, 7], "{isolation:?}");
+        session.rollback().await.unwrap();
+    }
 }

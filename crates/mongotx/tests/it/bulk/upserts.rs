@@ -413,3 +413,27 @@ async fn unique_values_are_asked_about_for_each_upsert() {
     session.rollback().await.unwrap();
     assert_eq!(numbers(&client, &coll).await, [1; 8]);
 }
+
+/// The server takes no values from such a filter, so nothing tells it whose document it makes.
+#[tokio::test]
+async fn an_upsert_by_a_pipeline_that_nothing_can_match_is_inserted_and_owned() {
+    let (client, coll, mut session) = place().await;
+    let none = doc! {"$or": [{"tags": {"$all": []}}, {"cats": {"$all": []}}]};
+    for (n, ends) in [(70, true), (71, false)] {
+        let before = coll.count_documents(doc! {}).await.unwrap();
+        session.begin().unwrap();
+        let filter = doc! {"$and": [{"tenant": 5}, none.clone()]};
+        let upsert = coll.update_one(filter, vec![doc! {"$set": {"n": n}}]).upsert(true);
+        let done = upsert.session(&mut session).await.unwrap();
+        assert!(done.upserted_id.is_some());
+        assert_eq!(coll.count_documents(doc! {}).await.unwrap(), before, "nobody else sees it");
+        match ends {
+            true => session.commit().await.unwrap(),
+            false => session.rollback().await.unwrap(),
+        }
+        assert!(client.flush(std::time::Duration::from_secs(60)).await);
+        assert_eq!(coll.count_documents(doc! {}).await.unwrap(), before + u64::from(ends));
+    }
+    let made = coll.find_one(doc! {"n": 70}).await.unwrap().unwrap();
+    assert!(made.get("_id").is_some() && coll.find_one(doc! {"n": 71}).await.unwrap().is_none());
+}
