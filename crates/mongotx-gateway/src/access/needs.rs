@@ -108,8 +108,8 @@ impl CommandToCheck<'_> {
                     // A user of the view reads through it with the rights of its maker, so the
                     // maker needs these.
                     demands.collection(Some(source), Need::Read);
-                    pipeline::add(demands, command.get("pipeline"));
                 }
+                pipeline::add(demands, command.get("pipeline"));
             }
             Access::FullName => add_full(demands, command.get(name), Need::Read),
             Access::Operations if command.get_bool("$ownOps").unwrap_or(false) => {}

@@ -116,6 +116,11 @@ impl ChangeStream {
         Ok(self.delivered(size.unwrap_or(usize::MAX)))
     }
 
+    /// Bytes of the events that wait to be delivered.
+    pub(crate) fn ready_bytes(&self) -> usize {
+        self.ready.iter().map(|(_, event)| event.as_bytes().len()).sum()
+    }
+
     fn delivered(&mut self, size: usize) -> Delivery {
         let (mut documents, mut bytes, mut last) = (Vec::new(), 0, None);
         while documents.len() < size
@@ -145,6 +150,10 @@ impl ChangeStream {
     async fn take(&mut self, events: Vec<Event>, from: Sources<'_>) -> Answer<()> {
         let (mut shaped, mut bytes) = (Vec::new(), 0);
         for event in events {
+            // The rest is read again.
+            if bytes + self.ready_bytes() > BATCH_BYTES {
+                break;
+            }
             self.position = event.position;
             if !self.asked.scope.has(&event.document) {
                 continue;
@@ -153,12 +162,14 @@ impl ChangeStream {
             if self.asked.after == Image::Lookup {
                 look_up(&mut one, from).await?;
             }
-            bytes += one.to_vec().map_or(0, |bytes| bytes.len());
-            shaped.push(one);
-            if bytes > STAGED_BYTES {
+            let more = one.to_vec().map_or(0, |bytes| bytes.len());
+            // A large one goes alone: one command could not hold it beside others.
+            if bytes + more > STAGED_BYTES {
                 bytes = 0;
                 self.put(std::mem::take(&mut shaped), from).await?;
             }
+            bytes += more;
+            shaped.push(one);
             if self.asked.scope.is_ended_by(&event.document) {
                 shaped.push(shape::invalidate(&event));
                 self.is_over = true;
@@ -220,8 +231,12 @@ impl ChangeStream {
     }
 }
 
-/// The same place, before its event.
+/// The same place, before its event. The end of a stream is at the place of the event that ends it,
+/// which was delivered.
 fn before(token: Token) -> Token {
+    if token.kind == Kind::Invalidate {
+        return Token { kind: Kind::Event, ..token };
+    }
     let position = Position { number: token.position.number - 1, ..token.position };
     Token { position, kind: Kind::Batch }
 }

@@ -111,7 +111,9 @@ pub(super) async fn open(
         false => {
             let (user, lsid) = (call.user_digest().to_vec(), call.mode.lsid().cloned());
             let owner = Owner { namespace: namespace.clone(), user, lsid, number: None, api: call.generic.api };
-            call.context.tx.cursors.add(owner, OpenCursor::of_changes(stream), first.expires, Instant::now())?
+            let mut open = OpenCursor::of_changes(stream);
+            open.keep(&call.context.memory)?;
+            call.context.tx.cursors.add(owner, open, first.expires, Instant::now())?
         }
     };
     Ok(answer("firstBatch", delivery, id, &namespace))
@@ -136,7 +138,11 @@ pub(super) async fn more(
         cursors.kill(id);
         0
     } else {
-        cursors.give_back(id, OpenCursor::of_changes(*stream), Instant::now());
+        let mut open = OpenCursor::of_changes(*stream);
+        open.keep(&call.context.memory).inspect_err(|_| {
+            cursors.kill(id);
+        })?;
+        cursors.give_back(id, open, Instant::now());
         id
     };
     Ok(answer("nextBatch", delivery, id, &namespace))

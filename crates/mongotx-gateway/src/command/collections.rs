@@ -120,6 +120,11 @@ pub(super) async fn modify(call: &mut Call<'_>) -> Answer<Body> {
     let namespace = call.namespace()?;
     let options = call.fields("collMod").into_rest();
     call.check_view(&options)?;
+    // What the user may read was asked for one of them only.
+    if call.user.is_some() && options.contains_key("viewOn") != options.contains_key("pipeline") {
+        let message = "Must specify both 'viewOn' and 'pipeline' when modifying a view and auth is enabled";
+        return Err(Failure::new(codes::INVALID_OPTIONS, message));
+    }
     let database = call.context.client.database(&namespace.db);
     let mut action = database.modify_collection(&namespace.coll);
     for (option, value) in options {

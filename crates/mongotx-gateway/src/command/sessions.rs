@@ -20,6 +20,7 @@ use crate::{
 pub(super) async fn refresh(call: &mut Call<'_>) -> Answer<Body> {
     for lsid in owned(named(call.name, std::mem::take(&mut call.body))?, call.user)? {
         call.context.tx.sessions.refresh(&lsid, Instant::now());
+        call.context.tx.cursors.refresh(&lsid, Instant::now());
     }
     Ok(Body::empty())
 }

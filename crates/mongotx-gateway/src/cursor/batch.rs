@@ -128,8 +128,9 @@ impl OpenCursor {
         let source = match &self.documents {
             Source::Query(cursor) => cursor.buffered_bytes(),
             Source::AtHand(documents) => documents.as_slice().iter().map(|one| one.as_bytes().len()).sum(),
-            // Of these the first counts itself, and the others wait at the server.
-            Source::Gathered(_) | Source::Server(_) | Source::Changes(_) => 0,
+            Source::Changes(stream) => stream.ready_bytes(),
+            // The first counts itself, and the other waits at the server.
+            Source::Gathered(_) | Source::Server(_) => 0,
         };
         let mut held = memory.hold();
         held.grow_kept(source + self.ahead.as_ref().map_or(0, |one| one.as_bytes().len())).map_err(|full| {

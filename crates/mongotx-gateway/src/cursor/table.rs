@@ -147,6 +147,12 @@ impl CursorTable {
         }
     }
 
+    /// The session is still in use, and so are its cursors that only end with it.
+    pub(crate) fn refresh(&self, lsid: &Lsid, now: Instant) {
+        let of_session = |entry: &&mut Entry| !entry.expires && entry.owner.lsid.as_ref() == Some(lsid);
+        self.entries().values_mut().filter(of_session).for_each(|entry| entry.used = now);
+    }
+
     /// Ends a cursor. False: there is none.
     pub(crate) fn kill(&self, id: i64) -> bool {
         self.entries().remove(&id).is_some()
@@ -371,6 +377,14 @@ mod tests {
         assert_eq!((table.owner(idle), table.owner(kept).is_some()), (None, true));
         table.expire(start + Duration::from_secs(51));
         assert_eq!(table.owner(kept), None);
+        let of_session = |expires| {
+            let open = OpenCursor::of_documents(Vec::new());
+            table.add(owner(Some(lsid(1)), None), open, expires, start).unwrap()
+        };
+        let (idle, kept) = (of_session(true), of_session(false));
+        table.refresh(&lsid(1), start + Duration::from_secs(40));
+        table.expire(start + Duration::from_secs(60));
+        assert_eq!((table.owner(idle), table.owner(kept).is_some()), (None, true));
     }
 
     #[test]

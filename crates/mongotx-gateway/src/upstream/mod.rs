@@ -34,7 +34,12 @@ pub struct Upstream {
 
 /// The way to the backing server: lean connections, or the driver.
 enum Transport {
-    Lean(Arc<Lean>),
+    Lean {
+        commands: Arc<Lean>,
+        /// Connections of their own for cursors that wait for documents: they would keep all others
+        /// waiting.
+        waiting: Arc<Lean>,
+    },
     Driver(mongodb::Client),
 }
 
@@ -47,7 +52,8 @@ impl Upstream {
         let mut options = ClientOptions::parse(uri).await?;
         options.app_name.get_or_insert_with(|| APP_NAME.to_owned());
         if let Some(settings) = Settings::from_driver_options(&options).filter(|_| options.repl_set_name.is_none()) {
-            return Ok(Self { transport: Transport::Lean(Arc::new(Lean::new(settings, limits))) });
+            let [commands, waiting] = [(); 2].map(|()| Arc::new(Lean::new(settings.clone(), limits)));
+            return Ok(Self { transport: Transport::Lean { commands, waiting } });
         }
         // A command is sent once.
         options.retry_reads = Some(false);
@@ -67,7 +73,7 @@ impl Upstream {
         sequences: &[Sequence],
     ) -> Result<Reply, CommandError> {
         match &self.transport {
-            Transport::Lean(lean) => lean.run_command(database, body, sequences).await,
+            Transport::Lean { commands, .. } => commands.run_command(database, body, sequences).await,
             Transport::Driver(client) => driver::run_command(client, database, body, sequences).await,
         }
     }
@@ -75,13 +81,16 @@ impl Upstream {
     /// Returns true if the gateway can fetch from the server's cursors: those that a driver opens
     /// belong to sessions of the driver's own.
     pub(crate) fn has_cursors(&self) -> bool {
-        matches!(self.transport, Transport::Lean(_))
+        matches!(self.transport, Transport::Lean { .. })
     }
 
     /// The cursor that the server has opened under this id. `None` where there are none.
     pub(crate) fn cursor(&self, namespace: &Namespace, id: i64, awaits: bool) -> Option<ServerCursor> {
         match &self.transport {
-            Transport::Lean(lean) => Some(ServerCursor::new(Arc::clone(lean), namespace.clone(), id, awaits)),
+            Transport::Lean { commands, waiting } => {
+                let lean = if awaits { waiting } else { commands };
+                Some(ServerCursor::new(Arc::clone(lean), namespace.clone(), id, awaits))
+            }
             Transport::Driver(_) => None,
         }
     }

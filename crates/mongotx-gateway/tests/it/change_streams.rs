@@ -1,16 +1,24 @@
 //! `watch()` by the official driver: on a collection, a database and the deployment, on a
 //! standalone server.
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::SeqCst},
+    },
+    time::{Duration, Instant},
+};
 
 use bson::{Document, Timestamp, doc};
+use futures_util::future::BoxFuture;
 use mongodb::{
     Client, Collection, Database,
     change_stream::{ChangeStream, event::ChangeStreamEvent},
     options::{FullDocumentBeforeChangeType, FullDocumentType},
 };
-use mongotx::{ChangeStreams, ClientOptions};
+use mongotx::{ChangeStreams, ClientOptions, Step, StepHook};
 use mongotx_gateway::{Gateway, GatewayOptions, Limits};
+use tokio::sync::Semaphore;
 
 use crate::common::{LIMIT, driver, options, soon};
 
@@ -367,5 +375,101 @@ async fn a_stream_goes_on_after_an_error_that_it_may_be_opened_anew_after() {
     });
     let error = error.await;
     assert!(!error.contains_label("ResumableChangeStreamError"), "{error}");
+    place.gateway.shutdown(LIMIT).await.unwrap();
+}
+
+/// Holds a gateway before each decision while it is shut.
+struct Gate {
+    reached: Arc<Semaphore>,
+    open: Arc<Semaphore>,
+    is_shut: AtomicBool,
+}
+
+impl StepHook for Gate {
+    fn at(&self, step: Step) -> BoxFuture<'static, ()> {
+        let held = step == Step::BeforeDecision && self.is_shut.load(SeqCst);
+        let (reached, open) = (Arc::clone(&self.reached), Arc::clone(&self.open));
+        Box::pin(async move {
+            if held {
+                reached.add_permits(1);
+                drop(open.acquire().await);
+            }
+        })
+    }
+}
+
+/// The time of a reply that comes while a change is under way: what the client has read until then
+/// does not show the change, so a stream from there does.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stream_that_begins_at_a_replys_time_has_what_was_under_way_then() {
+    let server = local_mongod::shared_standalone().await.unwrap();
+    let [reached, open] = [(); 2].map(|()| Arc::new(Semaphore::new(0)));
+    let gate = Gate { reached: Arc::clone(&reached), open: Arc::clone(&open), is_shut: AtomicBool::new(false) };
+    let gate = Arc::new(gate);
+    let plain = options(&server.uri(), Limits::default());
+    let client =
+        ClientOptions { change_streams: ChangeStreams::All, hook: Some(Arc::<Gate>::clone(&gate)), ..plain.client };
+    let place = Place::with("watched_under_way", GatewayOptions { client, ..plain }).await;
+    let coll = place.coll("a");
+    coll.insert_one(doc! {"_id": 0}).await.unwrap();
+    gate.is_shut.store(true, SeqCst);
+    let inserting = tokio::spawn({
+        let coll = coll.clone();
+        async move { coll.insert_many([doc! {"_id": 1}, doc! {"_id": 2}]).await }
+    });
+    soon(reached.acquire()).await.unwrap().forget();
+    let seen = place.database.run_command(doc! {"find": "a"}).await.unwrap();
+    let time = seen.get_timestamp("operationTime").unwrap();
+    let found = seen.get_document("cursor").unwrap().get_array("firstBatch").unwrap();
+    gate.is_shut.store(false, SeqCst);
+    open.add_permits(1_000);
+    soon(inserting).await.unwrap().unwrap();
+    assert_eq!(found.len(), 1, "the insert was not decided");
+    let mut stream = coll.watch().start_at_operation_time(time).await.unwrap();
+    assert_eq!([next(&mut stream).await, next(&mut stream).await], ["insert 1", "insert 2"]);
+    // Later on the time is later, too.
+    let later = place.database.run_command(doc! {"ping": 1}).await.unwrap().get_timestamp("operationTime").unwrap();
+    assert!(later > time);
+    place.gateway.shutdown(LIMIT).await.unwrap();
+}
+
+/// The server runs the stream's stages on events in one command, which has a limit.
+#[tokio::test]
+async fn a_large_event_behind_small_ones_passes_the_stages() {
+    let place = Place::new("watched_large", ChangeStreams::All).await;
+    let coll = place.coll("a");
+    let mut stream = coll.watch().pipeline([doc! {"$match": {"operationType": "insert"}}]).await.unwrap();
+    let small = (0..100).map(|id| doc! {"_id": id, "text": "x".repeat(35_000)});
+    coll.insert_many(small).await.unwrap();
+    coll.insert_one(doc! {"_id": 100, "text": "x".repeat(14_000_000)}).await.unwrap();
+    for id in 0..=100 {
+        assert_eq!(next(&mut stream).await, format!("insert {id}"));
+    }
+    place.gateway.shutdown(LIMIT).await.unwrap();
+}
+
+/// A stream that is opened behind the event which ends it, and has delivered nothing yet.
+#[tokio::test]
+async fn a_stream_that_only_ends_does_not_repeat_its_last_event() {
+    let place = Place::new("watched_end", ChangeStreams::All).await;
+    let coll = place.coll("a");
+    coll.insert_one(doc! {"_id": 1}).await.unwrap();
+    let mut stream = coll.watch().await.unwrap();
+    coll.drop().await.unwrap();
+    assert_eq!(next(&mut stream).await, "drop");
+    let token = bson::serialize_to_document(&stream.resume_token().unwrap()).unwrap();
+    let open = |token: Document| {
+        let stage = doc! {"$changeStream": {"resumeAfter": token}};
+        doc! {"aggregate": "a", "pipeline": [stage], "cursor": {"batchSize": 0}}
+    };
+    let opened = place.database.run_command(open(token)).await.unwrap();
+    let cursor = opened.get_document("cursor").unwrap();
+    let again = place.database.run_command(open(cursor.get_document("postBatchResumeToken").unwrap().clone())).await;
+    let id = again.unwrap().get_document("cursor").unwrap().get_i64("id").unwrap();
+    let more = place.database.run_command(doc! {"getMore": id, "collection": "a"}).await.unwrap();
+    let batch = more.get_document("cursor").unwrap().get_array("nextBatch").unwrap();
+    let kinds: Vec<&str> =
+        batch.iter().map(|event| event.as_document().unwrap().get_str("operationType").unwrap()).collect();
+    assert_eq!(kinds, ["invalidate"]);
     place.gateway.shutdown(LIMIT).await.unwrap();
 }

@@ -7,15 +7,16 @@ use std::{net::SocketAddr, time::Duration};
 
 use bson::{Document, doc};
 use common::{
-    commands::{Session, cursor_id, documents},
+    commands::{Client, Session, cursor_id, documents},
     gateway,
     http::{metric, with_metrics},
     raw::{Raw, message},
     soon,
     users::guarded,
 };
+use mongotx::{ChangeStreams, ClientOptions};
 use mongotx_gateway::{
-    Gateway, Limits,
+    Gateway, GatewayOptions, Limits,
     wire::{Compressor, compress, op_msg::MORE_TO_COME},
 };
 
@@ -211,5 +212,26 @@ async fn a_cursor_fetches_no_more_than_its_client_wants() {
         let answer = raw.ask(more).await.unwrap();
         assert_eq!(documents(&answer, "nextBatch").len(), 1, "{answer}");
         held(metrics, |bytes| bytes == 0.0).await;
+    }
+}
+
+#[tokio::test]
+async fn events_that_wait_in_a_stream_are_bounded_and_counted() {
+    let server = local_mongod::shared_standalone().await.unwrap();
+    let limits = Limits { memory_bytes: 64 * LIMIT_BYTES, ..Limits::default() };
+    let client = ClientOptions { change_streams: ChangeStreams::All, ..ClientOptions::default() };
+    let options = GatewayOptions { limits, client, ..GatewayOptions::default() };
+    let client = Client::in_front_of(server.uri(), local_mongod::unique_db("gw_memory_events"), options).await;
+    client.ok(doc! {"insert": "c", "documents": [{"_id": 1, "text": "x".repeat(3 * LIMIT_BYTES)}]}).await;
+    let stage = doc! {"$changeStream": {"fullDocument": "updateLookup"}};
+    let watch = doc! {"aggregate": "c", "pipeline": [stage], "cursor": {"batchSize": 0}};
+    let id = cursor_id(&client.ok(watch).await);
+    for _ in 0..40 {
+        client.ok(doc! {"update": "c", "updates": [{"q": {"_id": 1}, "u": {"$inc": {"n": 1}}}]}).await;
+    }
+    // All of them together are twice the limit.
+    for _ in 0..40 {
+        let answer = client.ok(doc! {"getMore": id, "collection": "c", "batchSize": 1}).await;
+        assert_eq!(documents(&answer, "nextBatch").len(), 1);
     }
 }

@@ -84,3 +84,38 @@ async fn connections_to_the_server_are_limited_and_come_back_when_clients_leave(
     let answer = waiting.answer().await.unwrap();
     assert!(answer.contains_key("version"), "{answer}");
 }
+
+/// Clients that wait for documents of a capped collection, as many as there may be connections.
+#[tokio::test]
+async fn tailable_cursors_that_wait_keep_no_other_command_waiting() {
+    let server = local_mongod::shared_standalone().await.unwrap();
+    let limits = Limits { upstream: 1, upstream_wait: Duration::from_millis(50), ..Limits::default() };
+    let gateway = Gateway::start(options(&server.uri(), limits)).await.unwrap();
+    let address = gateway.address().unwrap();
+    let (mut tailing, mut other) = (Raw::connect(address).await, Raw::connect(address).await);
+    let db = local_mongod::unique_db("gw_tailing");
+    let ok = |answer: Option<Document>| assert_eq!(answer.unwrap().get_f64("ok").unwrap(), 1.0);
+    ok(other.ask(doc! {"create": "c", "capped": true, "size": 4096, "$db": &db}).await);
+    ok(other.ask(doc! {"insert": "c", "documents": [{"_id": 1}], "$db": &db}).await);
+    let find = doc! {"find": "c", "tailable": true, "awaitData": true, "$db": &db};
+    let answer = tailing.ask(find).await.unwrap();
+    let id = answer.get_document("cursor").unwrap().get_i64("id").unwrap();
+    let more = doc! {"getMore": id, "collection": "c", "maxTimeMS": 3_600_000, "$db": &db};
+    tailing.send(&message(&more, 0)).await;
+    // The server waits by now.
+    let direct = server.client().await.unwrap().database("admin");
+    let waiting = doc! {"$match": {"command.getMore": {"$exists": true}, "ns": format!("{db}.c")}};
+    soon(async {
+        let is_waiting = async || {
+            let mut found = direct.aggregate([doc! {"$currentOp": {}}, waiting.clone()]).await.unwrap();
+            found.advance().await.unwrap()
+        };
+        while !is_waiting().await {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    })
+    .await;
+    ok(other.ask(build_info()).await);
+    ok(other.ask(doc! {"insert": "c", "documents": [{"_id": 2}], "$db": &db}).await);
+    ok(tailing.answer().await);
+}

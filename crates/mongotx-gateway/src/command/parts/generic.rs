@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use bson::{Bson, Document, RawBsonRef};
+use bson::{Bson, Document, RawBsonRef, Timestamp};
 
 use super::{read_concern::ReadConcern, write_concern::WriteConcern};
 use crate::{
@@ -11,7 +11,7 @@ use crate::{
     fields::{as_number, type_name},
 };
 
-/// The logical time that a client has seen. It orders nothing here, so its value is not heeded.
+/// The logical time that a client has seen: times of change events are later from then on.
 const CLUSTER_TIME: &str = "$clusterTime";
 
 /// Fields that have no effect at the gateway, or that it reads elsewhere.
@@ -93,6 +93,11 @@ pub(crate) fn is_plain(name: &str, value: RawBsonRef<'_>) -> bool {
 }
 
 /// Refuses a malformed cluster time, as a member of a replica set does.
+/// The logical time that a client has seen, if the command says it.
+pub(crate) fn cluster_time(body: &Document) -> Option<Timestamp> {
+    body.get_document(CLUSTER_TIME).ok()?.get_timestamp("clusterTime").ok()
+}
+
 fn check_cluster_time(time: &Bson) -> Answer<()> {
     let Bson::Document(time) = time else {
         let message = "invalid parameter: expected an object ($clusterTime)";

@@ -10,7 +10,11 @@ use super::limits::{CommandEnds, within_limits};
 use crate::{
     access::User,
     command::{
-        parts::{body::HandlerReply, call::Call, generic::Generic},
+        parts::{
+            body::HandlerReply,
+            call::Call,
+            generic::{Generic, cluster_time},
+        },
         registry::{ArrivedCommand, Command},
     },
     connection::Connection,
@@ -45,6 +49,9 @@ impl<'a> Parsed<'a> {
         let ArrivedCommand { context, connection, request, command } = arrived;
         let user = connection.user();
         let mode = Mode::take(&mut body)?.of_user(user.as_deref())?;
+        if let Some(time) = cluster_time(&body) {
+            context.tx.clock.hear(time);
+        }
         let generic = Generic::take(&mut body)?;
         let (name, db) = (request.name(), request.database());
         Ok(Self { context, connection, request, command, name, db, body, generic, mode, user })

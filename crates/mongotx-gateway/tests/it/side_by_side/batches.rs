@@ -3,7 +3,7 @@
 use bson::{Document, doc};
 
 use crate::{
-    common::commands::{Session, cursor_id, documents},
+    common::commands::{Session, code, cursor_id, documents},
     side_by_side::pair::Pair,
 };
 
@@ -140,4 +140,19 @@ async fn batches_show_nothing_of_what_is_locked_while_they_are_read() {
         assert!(shown[id as usize - 101] == stored(id));
         pair.same(session.abort()).await;
     }
+}
+
+/// The values of a view take more than an answer may.
+#[tokio::test]
+async fn distinct_values_are_bounded() {
+    let mut pair = Pair::start("bounded_distinct").await;
+    for from in [0, 10_000] {
+        let documents: Vec<Document> =
+            (from..from + 10_000).map(|n: i32| doc! {"_id": n, "v": format!("{n:01000}")}).collect();
+        pair.same(doc! {"insert": "c", "documents": documents}).await;
+    }
+    pair.same(doc! {"create": "v", "viewOn": "c", "pipeline": []}).await;
+    let distinct = || doc! {"distinct": "v", "key": "v"};
+    let (ours, theirs) = pair.answers(distinct(), distinct()).await;
+    assert_eq!((code(&ours), code(&theirs)), (17_217, 17_217));
 }

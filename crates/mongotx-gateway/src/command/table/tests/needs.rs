@@ -48,6 +48,10 @@ fn fields_that_reach_further_need_more() {
         (doc! {"explain": 1}, d(Need::Root)),
         (doc! {"create": "v", "viewOn": "c"}, vec![(Define, "d".to_owned()), (Read, "d".to_owned())]),
         (doc! {"collMod": "v", "viewOn": "system.users"}, vec![(Manage, "d".to_owned()), (Need::Root, "d".to_owned())]),
+        (
+            doc! {"collMod": "v", "pipeline": [{"$unionWith": "system.users"}]},
+            vec![(Manage, "d".to_owned()), (Need::Root, "d".to_owned())],
+        ),
         (doc! {"mapReduce": "c", "out": {"inline": 1}}, d(Read)),
         (doc! {"mapReduce": "system.users", "out": {"inline": 1}}, d(Need::Root)),
         (doc! {"mapReduce": "c", "out": "o"}, vec![(Read, "d".to_owned()), (Write, "d".to_owned())]),
