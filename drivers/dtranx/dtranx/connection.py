@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from .cluster import addresses_of
 from .codec import Unreadable, decode, encode
 from .errors import NotWelcomeError, UnavailableError, UnknownError
 from .frames import Incoming, frame, preface
@@ -72,6 +73,8 @@ class Link:
 
     def __init__(self, addresses: list[tuple[str, int]], secret: bytes | None = None):
         self._addresses, self._at = addresses, 0
+        # Index of the configuration from which the addresses of a group's members are.
+        self._addresses_of = 0
         self._secret = secret
         self._stream: socket.socket | None = None
         self._incoming = Incoming()
@@ -127,6 +130,14 @@ class Link:
             except BaseException:
                 self.close()
                 raise
+
+    def _take_addresses(self, welcome: ClientWelcome | NotLeading) -> None:
+        """Takes over the addresses of a group's members, if they are of a later configuration."""
+        if self.server is not None and welcome.addresses_of > self._addresses_of:
+            current = self._address
+            self._addresses_of = welcome.addresses_of
+            self._addresses = addresses_of(welcome.cluster, self.server)
+            self._at = self._addresses.index(current) if current in self._addresses else 0
 
     def _go_on(self, leads: int | None = None) -> None:
         """To the member that is said to lead, or to the next one."""
@@ -239,6 +250,7 @@ class Link:
             raise Lost(welcome.why) if welcome.is_temporary else NotWelcomeError(welcome.why)
         if isinstance(welcome, ClientWelcome | NotLeading):
             self.on_described(welcome.cluster)
+            self._take_addresses(welcome)
         if isinstance(welcome, NotLeading):
             raise _NotLeading(welcome)
         if not isinstance(welcome, ClientWelcome):

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from .codec import U8, U16, U32, U64, choice, counted, fixed
 
-VERSION = 14
+VERSION = 15
 MAX_KEY_BYTES = 4096
 MAX_VALUE_BYTES = 1 << 20
 # Reads, writes, scans and scanned keys of a transaction; keys of one request.
@@ -108,6 +108,88 @@ class Moving:
     moves: Number
 
 
+@dataclass(frozen=True)
+class V4:
+    """An address of IPv4."""
+
+    octets: Annotated[bytes, fixed(4)]
+    port: Annotated[int, U16]
+
+
+@dataclass(frozen=True)
+class V6:
+    """An address of IPv6."""
+
+    octets: Annotated[bytes, fixed(16)]
+    port: Annotated[int, U16]
+
+
+Address = Annotated[object, choice(V4, V6)]
+
+
+# The members of a group.
+
+
+@dataclass(frozen=True)
+class Votes:
+    """It has a vote."""
+
+
+@dataclass(frozen=True)
+class Goes:
+    """It has a vote until the change that is under way is over."""
+
+
+@dataclass(frozen=True)
+class Comes:
+    """It has a vote once the change that is under way is over."""
+
+
+@dataclass(frozen=True)
+class Learns:
+    """It has no vote."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """A member of a group, with the first store that it had."""
+
+    number: Member
+    store: Id16
+    address: Address
+    role: Annotated[object, choice(Votes, Goes, Comes, Learns)]
+
+
+@dataclass(frozen=True)
+class LogPlace:
+    """Place of an entry in the log of a group."""
+
+    term: Number
+    index: Number
+
+
+@dataclass(frozen=True)
+class Told:
+    """The members of a group, as one of them tells. *Given*: the greatest number of a member so
+    far."""
+
+    at: LogPlace
+    is_settled: bool
+    given: Member
+    places: list[Place]
+    stores: list[tuple[Member, Id16]]
+
+
+@dataclass(frozen=True)
+class Group:
+    """How far the members of a group are, as the one that leads knows."""
+
+    leads: Member
+    told: Told
+    committed: Number
+    reached: list[tuple[Member, Number]]
+
+
 # Parties and their names.
 
 
@@ -135,6 +217,7 @@ class OfMember:
     member: Member
     store: Id16
     replaces: list[Id16]
+    told: Told | None
 
 
 @dataclass(frozen=True)
@@ -154,25 +237,6 @@ class Hello:
     to: Server | None
     caller: Annotated[object, choice(OfServer, OfClient, OfMember)]
     nonce: Nonce
-
-
-@dataclass(frozen=True)
-class V4:
-    """An address of IPv4."""
-
-    octets: Annotated[bytes, fixed(4)]
-    port: Annotated[int, U16]
-
-
-@dataclass(frozen=True)
-class V6:
-    """An address of IPv6."""
-
-    octets: Annotated[bytes, fixed(16)]
-    port: Annotated[int, U16]
-
-
-Address = Annotated[object, choice(V4, V6)]
 
 
 @dataclass(frozen=True)
@@ -248,6 +312,7 @@ class ClientWelcome:
     server: Server
     store: Id16
     cluster: Cluster
+    addresses_of: Number
     window: Small
 
 
@@ -265,6 +330,7 @@ class NotLeading:
 
     leads: Member | None
     cluster: Cluster
+    addresses_of: Number
 
 
 @dataclass(frozen=True)
@@ -273,10 +339,28 @@ class MemberWelcome:
 
     member: Member
     store: Id16
+    told: Told | None
+
+
+@dataclass(frozen=True)
+class Removed:
+    """The connection is closed: the calling member was removed from its group."""
+
+    at: Number
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """The connection is closed: a new store waits there to be added to a group."""
+
+    cluster: str
+    server: Server
+    store: Id16
 
 
 Welcome = Annotated[
-    object, choice(Challenge, ServerWelcome, ClientWelcome, NotWelcome, NotLeading, MemberWelcome)
+    object,
+    choice(Challenge, ServerWelcome, ClientWelcome, NotWelcome, NotLeading, MemberWelcome, Removed, Waiting),
 ]
 
 
@@ -622,12 +706,32 @@ class RequestOutcome:
 
 
 @dataclass(frozen=True)
+class AddMember:
+    """Adds a new store, which waits at this address, to a group."""
+
+    address: Address
+    store: Id16
+
+
+@dataclass(frozen=True)
+class RemoveMember:
+    """Removes a member from a group."""
+
+    number: Member
+
+
+@dataclass(frozen=True)
 class Request:
     """Request of a client."""
 
     id: Number
     repeated: bool
-    ask: Annotated[object, choice(Get, Scan, Commit, Status, Snapshot, GetAt, ScanAt, CommitAgain, RequestOutcome)]
+    ask: Annotated[
+        object,
+        choice(
+            Get, Scan, Commit, Status, Snapshot, GetAt, ScanAt, CommitAgain, RequestOutcome, AddMember, RemoveMember
+        ),
+    ]
 
 
 # Responses.
@@ -751,6 +855,7 @@ class StatusReply:
     peers: list[Server]
     stages: list[Stage]
     queues: list[Queue]
+    group: Group | None
 
 
 @dataclass(frozen=True)
@@ -783,11 +888,20 @@ class NotHereReply:
 
 
 @dataclass(frozen=True)
+class PlaceReply:
+    """The member of this number is being added or removed, or was."""
+
+    number: Member
+
+
+@dataclass(frozen=True)
 class Response:
     """Response of a server."""
 
     id: Number
     reply: Annotated[
         object,
-        choice(Values, Found, CommitReply, StatusReply, RefusedReply, SnapshotReply, FoundAt, NotHereReply),
+        choice(
+            Values, Found, CommitReply, StatusReply, RefusedReply, SnapshotReply, FoundAt, NotHereReply, PlaceReply
+        ),
     ]

@@ -77,8 +77,8 @@ REFUSAL = Stale([(b"a", Item(b"new", Version(3, 79)))], Version(2, 78))
 # Messages, by the names of the examples.
 MESSAGES = {
     "hello of a client that knows nothing": (Hello, HELLO),
-    "welcome of a client": (Welcome, ClientWelcome(ClientName(70000, 3), 1, bytes([7] * 16), CLUSTER, 1024)),
-    "refusal by a member that does not lead": (Welcome, NotLeading(3, GROUP)),
+    "welcome of a client": (Welcome, ClientWelcome(ClientName(70000, 3), 1, bytes([7] * 16), CLUSTER, 0, 1024)),
+    "refusal by a member that does not lead": (Welcome, NotLeading(3, GROUP, 0)),
     "request to get two keys": (Request, Request(5, False, Get([b"a", b""]))),
     "response with two values": (Response, Response(5, Values([Item(b"one", SEEN), None]))),
     "request to commit": (Request, Request(300, False, Commit(TRANSACTION))),

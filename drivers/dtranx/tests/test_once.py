@@ -81,7 +81,7 @@ class Once(unittest.TestCase):
                     incoming.add(self._received(stream))
                 hello = decode(Hello, self._payload(stream, incoming))
                 self.heard.append((hello.caller.name, requests))
-                welcome = name if isinstance(name, NotWelcome) else ClientWelcome(name, 1, *(store or [STORE]), cluster, 16)
+                welcome = name if isinstance(name, NotWelcome) else ClientWelcome(name, 1, *(store or [STORE]), cluster, 0, 16)
                 stream.sendall(frame(encode(welcome, Welcome)))
                 for answer in answers:
                     requests.append(decode(Request, self._payload(stream, incoming)))

@@ -39,6 +39,14 @@ pub enum Error {
         /// Reason of the failure at the last address.
         why: String,
     },
+    /// The members of a group are not changed.
+    #[error("the members of server {server} are not changed: {why}")]
+    Unchanged {
+        /// Id of the group's server.
+        server: ServerId,
+        /// Reason, as the member that leads says it.
+        why: String,
+    },
     /// A key, value or transaction is beyond a limit. Nothing was committed.
     #[error(transparent)]
     Limit(#[from] LimitError),

@@ -34,7 +34,8 @@ impl MapId {
     pub(crate) fn serves(&self, client: &Self) -> bool {
         let is_same = |(server, members): &(ServerId, u8)| {
             let mine = self.servers.iter().find(|(listed, _)| listed == server);
-            mine.is_none_or(|(_, listed)| listed == members)
+            // Members come and go; but no server becomes a group.
+            mine.is_none_or(|(_, listed)| (*listed == 0) == (*members == 0))
         };
         self.keys == client.keys && client.servers.iter().all(is_same)
     }
@@ -136,7 +137,9 @@ mod tests {
         let (server, serves) = (cluster(&[1, 2, 3]).map_id(), |ids: &[u16]| cluster(ids).map_id());
         assert!([&[1, 2][..], &[1, 2, 3, 4], &[2, 5, 1]].into_iter().all(|ids| server.serves(&serves(ids))));
         assert!(!server.serves(&MapId { keys: [0; 16], ..serves(&[1, 2, 3]) }));
-        assert!(!server.serves(&MapId { servers: vec![(ServerId(1), 3), (ServerId(2), 0)], ..server.clone() }));
+        let with = |members| MapId { servers: vec![(ServerId(1), members), (ServerId(2), 0)], ..server.clone() };
+        assert!(!server.serves(&with(3)));
+        assert!(with(3).serves(&with(5)), "clients know the members of now, or those of another time");
     }
 
     #[test]

@@ -4,6 +4,7 @@
 
 mod map_id;
 mod peer;
+mod places;
 mod port;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,6 +15,7 @@ use thiserror::Error;
 
 pub use self::map_id::MapId;
 pub(crate) use self::peer::PeerId;
+pub use self::places::{MAX_LEARNERS, MAX_VOTERS, Place, Places, Role};
 pub use self::port::HeldPort;
 use crate::core::{Key, Partition, ServerId};
 
@@ -23,7 +25,7 @@ pub const MAX_SERVERS: usize = 256;
 /// The longest name of a cluster, in bytes.
 pub const MAX_NAME_BYTES: usize = 64;
 
-/// Numbers of members that a group may have.
+/// Numbers of members that a group may have when it is new.
 pub const GROUP_SIZES: [usize; 3] = [3, 5, 7];
 
 /// A cluster. Every server and client has the same; those that have not heard of servers that have
@@ -141,6 +143,17 @@ impl Cluster {
         let joined: Vec<Server> = described.servers.iter().filter(|server| !is_known(server)).copied().collect();
         self.servers.extend(&joined);
         !joined.is_empty()
+    }
+
+    /// Takes over the addresses of a group's members from another description.
+    pub(crate) fn move_members(&mut self, group: ServerId, described: &Self) {
+        let Some(members) = described.groups.get(&group).filter(|_| self.is_group(group)) else { return };
+        if let (Some(server), Some(first)) =
+            (self.servers.iter_mut().find(|server| server.id == group), members.first())
+        {
+            server.address = *first;
+        }
+        self.groups.insert(group, members.clone());
     }
 
     /// Returns true if the server is a group.

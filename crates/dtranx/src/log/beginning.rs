@@ -3,7 +3,7 @@
 //! the same store.
 
 use super::collector::Collector;
-use super::entry::{Position, State};
+use super::entry::{Configured, Position, State};
 use super::gc_log::{GcLog, Kept};
 use super::medium::Medium;
 use super::segment::SegmentNumber;
@@ -15,6 +15,8 @@ use super::{LogError, Result};
 pub(crate) struct Beginning {
     /// Place before the first entry: what is up to it is committed, and in the items.
     pub(crate) before: Position,
+    /// The configuration of the group that was in force there, if it is one of the log.
+    pub(crate) configured: Option<Configured>,
     /// Payload of the GC log.
     pub(crate) gc_payload: Vec<u8>,
 }
@@ -28,7 +30,7 @@ impl Beginning {
     /// The member knows more entries to be committed than the new log would leave out; the payload
     /// is too large; a medium refuses.
     pub(crate) fn make(&self, medium: &dyn Medium, old: &dyn Medium, options: &LogOptions, state: State) -> Result<()> {
-        let Self { before, gc_payload } = self;
+        let Self { before, configured, gc_payload } = self;
         if state.committed > before.index {
             let what = format!("entries up to {} are committed, and it would begin behind {before}", state.committed);
             return Err(LogError::Unreadable { file: super::gc_log::NAME.to_owned(), what });
@@ -37,14 +39,16 @@ impl Beginning {
         let last = numbers.iter().filter_map(|name| SegmentNumber::from_file_name(name)).max();
         let oldest = last.map_or(SegmentNumber(1), SegmentNumber::next).next();
         let state = State { committed: before.index, ..state };
-        GcLog::create_with(medium, options.owner(), Kept { oldest, before: *before, state }, gc_payload).map(drop)
+        let kept = Kept { oldest, before: *before, state, configured: configured.clone() };
+        GcLog::create_with(medium, options.owner(), kept, gc_payload).map(drop)
     }
 }
 
 impl Collector {
     /// Beginning of a log that goes on from here on. It stays right until segments are removed.
     pub(crate) fn beginning(&self) -> Beginning {
-        Beginning { before: self.gc_log.kept().before, gc_payload: self.gc_log.payload().to_vec() }
+        let Kept { before, configured, .. } = self.gc_log.kept().clone();
+        Beginning { before, configured, gc_payload: self.gc_log.payload().to_vec() }
     }
 }
 
@@ -69,7 +73,8 @@ mod tests {
     }
 
     fn beginning() -> Beginning {
-        Beginning { before: at(3, 60), gc_payload: b"marks".to_vec() }
+        let configured = Some(Configured { at: at(2, 40), bytes: b"members".to_vec() });
+        Beginning { before: at(3, 60), configured, gc_payload: b"marks".to_vec() }
     }
 
     #[test]
@@ -106,7 +111,7 @@ mod tests {
         }
         opened.log.append_state(State { term: 1, vote: None, committed: 3 }).unwrap();
         opened.log.persist().unwrap();
-        assert_eq!(opened.collector.beginning(), Beginning { before: at(0, 0), gc_payload: vec![] });
+        assert_eq!(opened.collector.beginning(), Beginning { before: at(0, 0), configured: None, gc_payload: vec![] });
         opened.collector.write(b"marks").unwrap();
         opened.collector.remove_through(SegmentNumber(opened.log.current().0 - 1)).unwrap();
         let beginning = opened.collector.beginning();

@@ -10,7 +10,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::Result;
 use super::ahead::Ahead;
-use super::entry::{Position, State};
+use super::configured::Configurations;
+use super::entry::{Outline, Position, State};
 use super::gc_log::{GcLog, Kept};
 use super::medium::Medium;
 use super::segment::SegmentNumber;
@@ -68,6 +69,8 @@ struct Known {
     state: State,
     /// Place of the last entry that was removed and is not void.
     before: Position,
+    /// The configurations that are not void, from the one in force at `before` on.
+    configurations: Configurations,
 }
 
 impl Known {
@@ -80,9 +83,13 @@ impl Known {
 }
 
 impl Complete {
-    pub(super) fn new(closed: VecDeque<Closed>, last: Position, kept: Kept) -> Self {
-        let Kept { before, state, .. } = kept;
-        Self { known: Arc::new(Mutex::new(Known { closed, lowest: None, last, state, before })) }
+    pub(super) fn new(closed: VecDeque<Closed>, outline: &Outline, kept: Kept) -> Self {
+        let (Kept { before, state, configured, .. }, last) = (kept, outline.last);
+        let mut configurations = Configurations::before(configured);
+        for configured in outline.configurations.iter().filter(|configured| configured.at.index > before.index) {
+            configurations.written(configured.at, Some(&configured.bytes));
+        }
+        Self { known: Arc::new(Mutex::new(Known { closed, lowest: None, last, state, before, configurations })) }
     }
 
     /// The segment in use is complete.
@@ -93,10 +100,11 @@ impl Complete {
     }
 
     /// An entry is written into the segment in use.
-    pub(super) fn written(&self, before: Position, entry: Position) {
+    pub(super) fn written(&self, before: Position, entry: Position, configuration: Option<&[u8]>) {
         let mut known = self.lock();
         known.lowest = Position::lower(known.lowest, Some(before));
         known.last = entry;
+        known.configurations.written(entry, configuration);
     }
 
     /// Place of the last entry that was removed and is not void. Its segment may be there still.
@@ -191,7 +199,7 @@ impl Collector {
     /// medium refuses.
     pub fn write(&mut self, state: &[u8]) -> Result<()> {
         let newest = self.shared.complete.lock().state;
-        self.gc_log.write(Kept { state: newest, ..self.gc_log.kept() }, state)
+        self.gc_log.write(Kept { state: newest, ..self.gc_log.kept().clone() }, state)
     }
 
     /// Removes the complete segments up to and with `through`, oldest first. Returns their number.
@@ -209,7 +217,8 @@ impl Collector {
             let mut known = self.shared.complete.lock();
             // Before any segment goes: a reader of one of them sees that it is going.
             known.before = known.last_in(last.number);
-            Kept { oldest: last.number.next(), before: known.before, state: known.state }
+            let (oldest, before, state) = (last.number.next(), known.before, known.state);
+            Kept { oldest, before, state, configured: known.configurations.removed(before.index) }
         };
         self.gc_log.write(kept, &state)?;
         for info in &going {

@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 
-use super::entry::{Position, State};
+use super::entry::{Configured, Position, State};
 use super::segment::SegmentNumber;
 use super::terms::{Refused, Terms};
 
@@ -53,8 +53,13 @@ pub(super) struct Counted {
 impl Counted {
     /// Nothing was read yet of a log that begins behind `before`.
     pub(super) fn new(before: Position) -> Self {
+        Self::configured(before, None)
+    }
+
+    /// The same, of a log before which this configuration was in force.
+    pub(super) fn configured(before: Position, configured: Option<Configured>) -> Self {
         Self {
-            terms: Terms::new(before),
+            terms: Terms::configured(before, configured),
             state: State::default(),
             void: 0,
             held: VecDeque::new(),

@@ -50,6 +50,15 @@ impl State {
     }
 }
 
+/// A configuration of a group, and the place of its entry in the log.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Configured {
+    /// Place of the entry.
+    pub at: Position,
+    /// Configuration, as the caller spells it.
+    pub bytes: Vec<u8>,
+}
+
 /// Places of all entries of a log that are not void.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outline {
@@ -62,4 +71,7 @@ pub struct Outline {
     pub last: Position,
     /// Greatest index that is known to be committed.
     pub committed: u64,
+    /// Configurations, in the order of their indices. The first may be the one that was in force
+    /// before the first entry.
+    pub configurations: Vec<Configured>,
 }

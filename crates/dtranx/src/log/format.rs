@@ -6,7 +6,7 @@ use super::{LogError, Result};
 use crate::core::StoreId;
 
 /// Version of the format of everything that the log writes, the records included.
-pub const FORMAT_VERSION: u16 = 6;
+pub const FORMAT_VERSION: u16 = 7;
 
 /// Alignment of blocks, in bytes: a block never shares a cache line with the one before.
 pub(super) const ALIGN_BYTES: usize = 64;

@@ -6,7 +6,8 @@
 //! group, whose own block may be in a segment that goes. The order is always: write the GC log,
 //! then remove segments.
 
-use super::entry::{Position, State};
+use super::configured::CONFIGURATION_LIMIT_BYTES;
+use super::entry::{Configured, Position, State};
 use super::format::{COUNT_LIMIT, FORMAT_VERSION, Owner, store_at, u32_at, u64_at};
 use super::medium::{Medium, MediumFile};
 use super::segment::SegmentNumber;
@@ -15,13 +16,16 @@ use super::{LogError, Result};
 pub(super) const NAME: &str = "gc.log";
 const MAGIC: [u8; 8] = *b"DTRX-GCL";
 const HALF_BYTES: usize = 64 * 1024;
-const HALF_HEADER_BYTES: usize = 96;
+const HALF_HEADER_BYTES: usize = 120;
+/// First version of the format that has configurations, and the length of a half's header before.
+const FIRST_CONFIGURED: u16 = 7;
+const UNCONFIGURED_HEADER_BYTES: usize = 96;
 
 /// Size of the file, in bytes.
 pub(super) const FILE_BYTES: u64 = 2 * HALF_BYTES as u64;
 
 /// Length of the longest state that fits, in bytes.
-pub const GC_PAYLOAD_LIMIT_BYTES: usize = HALF_BYTES - HALF_HEADER_BYTES;
+pub const GC_PAYLOAD_LIMIT_BYTES: usize = HALF_BYTES - HALF_HEADER_BYTES - CONFIGURATION_LIMIT_BYTES;
 
 /// The GC log of one server.
 pub(super) struct GcLog {
@@ -33,7 +37,7 @@ pub(super) struct GcLog {
 }
 
 /// Facts about the log that outlive its segments.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Kept {
     /// The oldest segment that is needed.
     pub(super) oldest: SegmentNumber,
@@ -41,6 +45,8 @@ pub(super) struct Kept {
     pub(super) before: Position,
     /// The newest state that was durable in the log.
     pub(super) state: State,
+    /// The configuration of the group that was in force at `before`, if one was in the log.
+    pub(super) configured: Option<Configured>,
 }
 
 impl Kept {
@@ -49,12 +55,18 @@ impl Kept {
         oldest: SegmentNumber(1),
         before: Position { term: 0, index: 0 },
         state: State { term: 0, vote: None, committed: 0 },
+        configured: None,
     };
 
     /// Returns false if a number is one that no log reaches.
     fn is_possible(&self) -> bool {
         let numbers = [self.oldest.0, self.before.index, self.before.term, self.state.term, self.state.committed];
-        numbers.iter().all(|number| *number < COUNT_LIMIT)
+        let is_of_the_removed = |configured: &Configured| {
+            let Position { term, index } = configured.at;
+            let is_before = (1..=self.before.index).contains(&index) && term <= self.before.term;
+            is_before && configured.bytes.len() <= CONFIGURATION_LIMIT_BYTES
+        };
+        numbers.iter().all(|number| *number < COUNT_LIMIT) && self.configured.as_ref().is_none_or(is_of_the_removed)
     }
 }
 
@@ -135,8 +147,8 @@ impl GcLog {
     }
 
     /// Facts that were written last.
-    pub(super) fn kept(&self) -> Kept {
-        self.kept
+    pub(super) const fn kept(&self) -> &Kept {
+        &self.kept
     }
 
     /// Payload that was written last.
@@ -161,13 +173,13 @@ impl GcLog {
     /// found: a sync that failed leaves it in the system's cache, and segments must not be removed
     /// because of it.
     fn put(&mut self) -> Result<()> {
-        let half = encode(self.owner, self.generation, self.kept, &self.payload);
+        let half = encode(self.owner, self.generation, &self.kept, &self.payload);
         self.file.write((self.generation % 2) * HALF_BYTES as u64, &half)?;
         self.file.persist()
     }
 }
 
-fn encode(owner: Owner, generation: u64, kept: Kept, payload: &[u8]) -> Vec<u8> {
+fn encode(owner: Owner, generation: u64, kept: &Kept, payload: &[u8]) -> Vec<u8> {
     let mut half = vec![0; HALF_HEADER_BYTES];
     half[..8].copy_from_slice(&MAGIC);
     half[8..10].copy_from_slice(&FORMAT_VERSION.to_le_bytes());
@@ -177,12 +189,16 @@ fn encode(owner: Owner, generation: u64, kept: Kept, payload: &[u8]) -> Vec<u8> 
     half[32..36].copy_from_slice(&(payload.len() as u32).to_le_bytes());
     half[36..40].copy_from_slice(&u32::from(kept.state.vote.is_some()).to_le_bytes());
     half[40..56].copy_from_slice(&owner.store.0);
-    let Kept { before, state, .. } = kept;
-    let words = [before.index, before.term, state.term, state.committed, state.vote.unwrap_or_default()];
+    let Kept { before, state, configured, .. } = kept;
+    let configured = configured.clone().unwrap_or_default();
+    let state = [state.term, state.committed, state.vote.unwrap_or_default()];
+    let words = [before.index, before.term].into_iter().chain(state).chain([configured.at.index, configured.at.term]);
     for (at, word) in (56..).step_by(8).zip(words) {
         half[at..at + 8].copy_from_slice(&word.to_le_bytes());
     }
+    half[112..116].copy_from_slice(&(configured.bytes.len() as u32).to_le_bytes());
     half.extend_from_slice(payload);
+    half.extend_from_slice(&configured.bytes);
     let checksum = crc32c::crc32c(&half);
     half[12..16].copy_from_slice(&checksum.to_le_bytes());
     half
@@ -208,19 +224,32 @@ fn read_half(file: &dyn MediumFile, half: u64) -> Result<Option<Half>> {
     decode_half(bytes, half)
 }
 
+/// Bytes of a half of this version that its checksum is of; `None` if it says that it has more than
+/// fits. Earlier versions are known so that they are refused by name.
+fn checked_bytes(half: &[u8], version: u16) -> Option<usize> {
+    let payload = u32_at(half, 32) as usize;
+    if version < FIRST_CONFIGURED {
+        return Some(UNCONFIGURED_HEADER_BYTES + payload).filter(|bytes| *bytes <= HALF_BYTES);
+    }
+    let configured = u32_at(half, 112) as usize;
+    let fits = payload <= GC_PAYLOAD_LIMIT_BYTES && configured <= CONFIGURATION_LIMIT_BYTES;
+    fits.then_some(HALF_HEADER_BYTES + payload + configured)
+}
+
 /// `None` for a half that is empty or torn, or whose generation is one of the other half.
 fn decode_half(mut bytes: Vec<u8>, half: u64) -> Result<Option<Half>> {
     let (generation, length) = (u64_at(&bytes, 16), u32_at(&bytes, 32) as usize);
-    if bytes[..8] != MAGIC || length > GC_PAYLOAD_LIMIT_BYTES || generation % 2 != half {
+    let found = u16::from_le_bytes([bytes[8], bytes[9]]);
+    let Some(checked_bytes) = checked_bytes(&bytes, found) else { return Ok(None) };
+    if bytes[..8] != MAGIC || generation % 2 != half {
         return Ok(None);
     }
-    bytes.truncate(HALF_HEADER_BYTES + length);
+    bytes.truncate(checked_bytes);
     let checksum = u32_at(&bytes, 12);
     bytes[12..16].fill(0);
     if crc32c::crc32c(&bytes) != checksum {
         return Ok(None);
     }
-    let found = u16::from_le_bytes([bytes[8], bytes[9]]);
     if found != FORMAT_VERSION {
         return Err(LogError::Version { file: NAME.to_owned(), found, supported: FORMAT_VERSION });
     }
@@ -228,6 +257,8 @@ fn decode_half(mut bytes: Vec<u8>, half: u64) -> Result<Option<Half>> {
     if !matches!((votes, vote), (1, _) | (0, 0)) {
         return Err(LogError::corrupt(NAME, 0, format!("it has {votes} votes, for the member {vote}")));
     }
+    let configuration = bytes.split_off(HALF_HEADER_BYTES + length);
+    let at = Position { index: u64_at(&bytes, 96), term: u64_at(&bytes, 104) };
     Ok(Some(Half {
         owner: Owner { server: u16::from_le_bytes([bytes[10], bytes[11]]), store: store_at(&bytes, 40) },
         generation,
@@ -239,7 +270,45 @@ fn decode_half(mut bytes: Vec<u8>, half: u64) -> Result<Option<Half>> {
                 vote: (u32_at(&bytes, 36) > 0).then(|| u64_at(&bytes, 88)),
                 committed: u64_at(&bytes, 80),
             },
+            configured: (at.index > 0).then_some(Configured { at, bytes: configuration }),
         },
         payload: bytes.split_off(HALF_HEADER_BYTES),
     }))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test may panic")]
+mod tests {
+    use super::*;
+    use crate::core::StoreId;
+    use crate::log::Memory;
+
+    const OWNER: Owner = Owner { server: 1, store: StoreId([7; 16]) };
+
+    /// A medium with a GC log of version 6: two halves, of which the first is empty.
+    fn of_version_6() -> Memory {
+        let mut half = vec![0; UNCONFIGURED_HEADER_BYTES];
+        half[..8].copy_from_slice(&MAGIC);
+        half[8..10].copy_from_slice(&6_u16.to_le_bytes());
+        half[16] = 1;
+        half[24] = 1;
+        half[32] = 40;
+        // Were they taken for those of a configuration's length, no checksum would be right.
+        half.extend_from_slice(&[0xff; 40]);
+        let checksum = crc32c::crc32c(&half);
+        half[12..16].copy_from_slice(&checksum.to_le_bytes());
+        let medium = Memory::new();
+        let mut file = medium.create(NAME, FILE_BYTES).unwrap();
+        file.write(HALF_BYTES as u64, &half).unwrap();
+        file.persist().unwrap();
+        medium
+    }
+
+    #[test]
+    fn log_of_the_version_before_is_refused_by_name() {
+        for must_exist in [false, true] {
+            let refused = GcLog::open(&of_version_6(), OWNER, must_exist, true).map(drop).unwrap_err();
+            assert_eq!(refused.to_string(), "gc.log has format version 6; this version reads 7");
+        }
+    }
 }

@@ -19,6 +19,7 @@ use std::sync::Arc;
 
 use super::ahead::Ahead;
 use super::collector::{Complete, Extent, SegmentInfo, Shared};
+use super::configured::configuration;
 use super::entry::{Position, State};
 use super::format::{self, BLOCK_HEADER_BYTES, BlockHeader, HEADER_BYTES, SEAL_BYTES, SegmentHeader};
 use super::gc_log::Kept;
@@ -59,7 +60,7 @@ impl LogManager {
         medium: Arc<dyn Medium>,
         reads: Reads,
         size_bytes: u64,
-        kept: Kept,
+        kept: &Kept,
         reader: &mut dyn LogReader,
     ) -> Result<(Self, u64)> {
         let found = reader::read(&*medium, reads, kept, reader)?;
@@ -74,7 +75,7 @@ impl LogManager {
         let header = SegmentHeader { owner, number: number.0, size_bytes, first_sequence };
         let current = Segment::create(&*medium, header)?;
         let (terms, state) = (found.counted.terms, found.counted.state);
-        let complete = Complete::new(found.complete, terms.last(), Kept { state, ..kept });
+        let complete = Complete::new(found.complete, &terms.outline(), Kept { state, ..kept.clone() });
         let manager = Self {
             medium,
             shared: Shared { complete, ahead: Ahead::behind(&header), size_bytes },
@@ -152,9 +153,11 @@ impl LogManager {
     /// index and above void.
     pub(super) fn write_entry(&mut self, entry: Position, buffer: &mut Vec<u8>) -> Result<()> {
         let before = self.terms.check(entry)?;
+        let configuration = configuration(&buffer[BLOCK_HEADER_BYTES..]).map(<[u8]>::to_vec);
         self.write_block(entry, buffer)?;
         self.terms.push(entry)?;
-        self.shared.complete.written(before, entry);
+        self.terms.holds(entry, configuration.as_deref());
+        self.shared.complete.written(before, entry, configuration.as_deref());
         Ok(())
     }
 

@@ -13,6 +13,7 @@
 mod ahead;
 mod beginning;
 mod collector;
+mod configured;
 mod counted;
 mod disk;
 mod entry;
@@ -36,8 +37,9 @@ mod tranx_log;
 
 pub(crate) use beginning::Beginning;
 pub use collector::{Collector, LogSpace, SegmentInfo};
+pub use configured::{CONFIGURATION_LIMIT_BYTES, configuration, configuration_payload};
 pub use disk::Disk;
-pub use entry::{Outline, Position, State};
+pub use entry::{Configured, Outline, Position, State};
 pub use error::LogError;
 pub use fetch::{Cursor, Fetched};
 pub(crate) use folder::lock_to_read;

@@ -17,6 +17,7 @@
 use std::collections::VecDeque;
 
 use super::collector::{Closed, SegmentInfo};
+use super::configured::configuration;
 use super::counted::{Counted, Counts, HELD_LIMIT_BYTES, Held};
 use super::entry::Position;
 use super::format::{self, Content, Owner};
@@ -55,7 +56,7 @@ pub(super) struct Found {
 /// # Errors
 /// A file is damaged, missing, foreign or of another version; entries contradict each other; the
 /// medium refuses; `reader` cannot read a record.
-pub(super) fn read(medium: &dyn Medium, reads: Reads, kept: Kept, reader: &mut dyn LogReader) -> Result<Found> {
+pub(super) fn read(medium: &dyn Medium, reads: Reads, kept: &Kept, reader: &mut dyn LogReader) -> Result<Found> {
     let numbers = list(medium, kept.oldest)?;
     let open = |at: usize| numbers.get(at).map(|number| Read::open(medium, *number, reads.owner)).transpose();
     let mut found = Found {
@@ -63,7 +64,7 @@ pub(super) fn read(medium: &dyn Medium, reads: Reads, kept: Kept, reader: &mut d
         unused: Vec::new(),
         next_sequence: 0,
         unproven: Unproven::default(),
-        counted: Counted::new(kept.before),
+        counted: Counted::configured(kept.before, kept.configured.clone()),
     };
     let mut blank: Vec<Closed> = Vec::new();
     let mut ahead = open(0)?.flatten();
@@ -97,7 +98,7 @@ pub(super) fn read(medium: &dyn Medium, reads: Reads, kept: Kept, reader: &mut d
 }
 
 /// Hands on what the GC log knows to be committed, and then what nothing does.
-fn finish(found: &mut Found, kept: Kept, reader: &mut dyn LogReader) -> Result<()> {
+fn finish(found: &mut Found, kept: &Kept, reader: &mut dyn LogReader) -> Result<()> {
     let counted = &mut found.counted;
     // Not before: at its place in the log, an entry may still have been made void by a later one.
     counted.terms.commit(kept.state.committed);
@@ -155,6 +156,9 @@ impl Blocks<'_> {
         let refused = |what: String| LogError::corrupt(&number.file_name(), at, what);
         let Counts { before, is_committed } = self.counted.entry(position).map_err(|what| refused(what.to_string()))?;
         self.lowest = Position::lower(self.lowest, before);
+        if before.is_some() {
+            self.counted.terms.holds(position, configuration(payload));
+        }
         if is_committed {
             return records(number, at, payload, &mut |record| self.reader.record(number, record));
         }
@@ -177,6 +181,9 @@ fn records(
     payload: &[u8],
     take: &mut dyn FnMut(&[u8]) -> Result<(), String>,
 ) -> Result<()> {
+    if configuration(payload).is_some() {
+        return Ok(());
+    }
     for record in format::records(payload) {
         let record = record.ok_or_else(|| LogError::corrupt(&segment.file_name(), at, "a record is cut off"))?;
         take(record).map_err(|what| LogError::Unreadable { file: segment.file_name(), what })?;

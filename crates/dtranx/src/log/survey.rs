@@ -14,6 +14,7 @@ mod sight;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
+use super::configured::configuration;
 use super::counted::{Counted, Held};
 use super::entry::{Position, State};
 use super::format::{self, BadHeader, Content, FORMAT_VERSION, HEADER_BYTES, Owner};
@@ -62,7 +63,7 @@ impl Surveyor<'_, '_> {
             }
         };
         let kept = self.gc_log();
-        let oldest = kept.map(|kept| kept.oldest);
+        let oldest = kept.as_ref().map(|kept| kept.oldest);
         if let Some(oldest) = oldest {
             // Leftovers of an interrupted removal.
             numbers.retain(|number| *number >= oldest);
@@ -84,9 +85,9 @@ impl Surveyor<'_, '_> {
                 format!("it is missing, and so may be others before {}: their records are lost", first.file_name());
             self.found.damages.push(Damage::of(missing, what));
         }
-        self.counted = match kept {
+        self.counted = match &kept {
             _ if self.found.begins_late => Counted::late(),
-            kept => Counted::new(kept.map_or(Position::default(), |kept| kept.before)),
+            kept => Counted::new(kept.as_ref().map_or(Position::default(), |kept| kept.before)),
         };
         for (at, number) in numbers.iter().copied().enumerate() {
             let after = numbers.get(at + 1).copied();
@@ -383,6 +384,9 @@ impl Surveyor<'_, '_> {
 
 /// Hands on the records of an entry. Returns false if one of them cannot be read.
 fn records(payload: &[u8], see: &mut See<'_>, found: &mut Surveyed) -> bool {
+    if configuration(payload).is_some() {
+        return true;
+    }
     for record in format::records(payload) {
         let is_behind = found.gap.is_some();
         let Some(record) = record else { return is_behind };

@@ -4,7 +4,8 @@
 use std::fmt;
 
 use super::LogError;
-use super::entry::{Outline, Position};
+use super::configured::Configurations;
+use super::entry::{Configured, Outline, Position};
 
 /// The entries of a log that are not void.
 #[derive(Clone, Debug)]
@@ -16,6 +17,7 @@ pub(super) struct Terms {
     runs: Vec<Position>,
     last: u64,
     committed: u64,
+    configurations: Configurations,
 }
 
 /// Reason why an entry cannot follow.
@@ -52,14 +54,20 @@ impl From<Refused> for LogError {
 
 impl Terms {
     /// No entry yet, behind `before`.
-    pub(super) const fn new(before: Position) -> Self {
-        Self { before, runs: Vec::new(), last: before.index, committed: before.index }
+    pub(super) fn new(before: Position) -> Self {
+        Self::configured(before, None)
+    }
+
+    /// No entry yet, behind `before`, where this configuration was in force.
+    pub(super) fn configured(before: Position, configured: Option<Configured>) -> Self {
+        let configurations = Configurations::before(configured);
+        Self { before, runs: Vec::new(), last: before.index, committed: before.index, configurations }
     }
 
     /// The entries, by their runs.
     pub(super) fn outline(&self) -> Outline {
-        let committed = self.committed.min(self.last);
-        Outline { before: self.before, runs: self.runs.clone(), last: self.last(), committed }
+        let (committed, configurations) = (self.committed.min(self.last), self.configurations.all());
+        Outline { before: self.before, runs: self.runs.clone(), last: self.last(), committed, configurations }
     }
 
     /// Place before the first entry.
@@ -107,11 +115,17 @@ impl Terms {
             self.runs.push(entry);
         }
         self.last = entry.index;
+        self.configurations.written(entry, None);
         // A server that runs alone commits by its own sync, and nothing that it has is ever void.
         if entry.term == 0 {
             self.commit(entry.index);
         }
         Ok(before)
+    }
+
+    /// Notes whether the entry that was taken last is a configuration.
+    pub(super) fn holds(&mut self, entry: Position, configuration: Option<&[u8]>) {
+        self.configurations.written(entry, configuration);
     }
 
     /// The place of this index, from the one before the first entry on.

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use super::collector::{Collector, LogSpace, SegmentInfo};
+use super::configured::configuration;
 use super::entry::{Outline, Position, State};
 use super::fetch::{self, Cursor, Fetched};
 use super::format::{self, BLOCK_HEADER_BYTES, HEADER_BYTES, Owner, SEAL_BYTES, STATE_BYTES};
@@ -114,8 +115,8 @@ impl TranxLog {
         check(options)?;
         let gc_log = open_gc_log(&*medium, options, options.must_exist, reader)?;
         let mut counting = Counting { reader, records: 0 };
-        let (reads, kept) = (options.reads(), gc_log.kept());
-        let opened = LogManager::open(medium.clone(), reads, options.segment_bytes, kept, &mut counting)?;
+        let reads = options.reads();
+        let opened = LogManager::open(medium.clone(), reads, options.segment_bytes, gc_log.kept(), &mut counting)?;
         let (manager, void) = opened;
         let records = counting.records;
         let taken = HEADER_BYTES + BLOCK_HEADER_BYTES + format::record_bytes(0) + SEAL_BYTES as usize;
@@ -187,17 +188,18 @@ impl TranxLog {
 
     /// Appends an entry of a group, and says which segment it is in. It is durable after the next
     /// [`TranxLog::persist`], and so is it then that all earlier entries of its index and above are
-    /// void. `payload` is a row of records, as [`payload`] makes it.
+    /// void. `payload` is a row of records, as [`payload`] makes it, or a configuration, as
+    /// [`configuration_payload`](super::configuration_payload) makes it.
     ///
     /// # Errors
-    /// The payload is no such row, or is too large; the entry would make a committed one void, or
+    /// The payload is neither, or is too large; the entry would make a committed one void, or
     /// does not follow (nothing was written then); or the medium refuses or is full.
     pub fn append_entry(&mut self, entry: Position, payload: &[u8]) -> Result<SegmentNumber> {
         let (bytes, limit_bytes) = (payload.len(), format::record_bytes(self.record_limit_bytes));
         if bytes > limit_bytes {
             return Err(LogError::RecordTooLarge { bytes, limit_bytes });
         }
-        if format::records(payload).any(|record| record.is_none()) {
+        if !is_payload(payload) {
             let file = self.manager.current().file_name();
             return Err(LogError::Unreadable { file, what: format!("a record of {entry} is cut off") });
         }
@@ -302,13 +304,13 @@ pub fn payload<'a>(records: impl IntoIterator<Item = &'a [u8]>) -> Vec<u8> {
     payload
 }
 
-/// Returns true if this is a row of records, each after its length.
+/// Returns true if this is a row of records, each after its length, or a configuration.
 pub fn is_payload(bytes: &[u8]) -> bool {
-    format::records(bytes).all(|record| record.is_some())
+    configuration(bytes).is_some() || format::records(bytes).all(|record| record.is_some())
 }
 
 /// The records of a payload of an entry, as [`payload`] makes it; nothing from the first place on
-/// that is no record.
+/// that is no record. A configuration has none.
 pub fn records(payload: &[u8]) -> impl Iterator<Item = &[u8]> {
     format::records(payload).flatten()
 }

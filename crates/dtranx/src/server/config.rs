@@ -46,6 +46,9 @@ pub struct ServerConfig {
     pub server: ServerId,
     /// Number of this member, if the server is a group: 1 for the first.
     pub member: Option<u8>,
+    /// Address of a new store that is to become a member of the group: it waits there on an empty
+    /// folder until it is added, and gets its number then (decision 0088).
+    pub join: Option<SocketAddr>,
     /// Lost stores whose place this member's new one takes, on an empty folder (decision 0081).
     /// They are not in the file: an operator names them.
     pub replace: Vec<StoreId>,
@@ -183,6 +186,7 @@ struct File {
     cluster: String,
     server: Option<u16>,
     member: Option<u8>,
+    join: Option<SocketAddr>,
     folder: Option<PathBuf>,
     log_folder: Option<PathBuf>,
     #[serde(default)]
@@ -287,6 +291,7 @@ impl ServerConfig {
             cluster,
             server,
             member: None,
+            join: None,
             replace: Vec::new(),
             folder: folder.to_owned(),
             log_folder: folder.join("log"),
@@ -330,10 +335,28 @@ impl ServerConfig {
     /// # Errors
     /// An error in the file, with the field's name.
     pub fn read_member(file: &Path, server: Option<u16>, member: Option<u8>) -> Result<Self, ConfigError> {
+        Self::read_file(file, server, member, None)
+    }
+
+    /// Reads the file of a group for a new store that joins it, and waits at this address until it
+    /// is added. `server`, if it is given, stands for the file's own.
+    ///
+    /// # Errors
+    /// An error in the file, with the field's name.
+    pub fn read_joining(file: &Path, server: Option<u16>, join: SocketAddr) -> Result<Self, ConfigError> {
+        Self::read_file(file, server, None, Some(join))
+    }
+
+    fn read_file(
+        file: &Path,
+        server: Option<u16>,
+        member: Option<u8>,
+        join: Option<SocketAddr>,
+    ) -> Result<Self, ConfigError> {
         let shown = file.display().to_string();
         let text =
             std::fs::read_to_string(file).map_err(|source| ConfigError::Unreadable { file: shown.clone(), source })?;
-        Self::parse(&text, server, member).map_err(|error| match error {
+        Self::parse(&text, server, member, join).map_err(|error| match error {
             ConfigError::Syntax { message, .. } => ConfigError::Syntax { file: shown, message },
             ConfigError::Field { field, what } => ConfigError::Field { field: format!("{shown}: {field}"), what },
             other => other,
@@ -345,10 +368,15 @@ impl ServerConfig {
     /// # Errors
     /// An error in the text, with the field's name.
     pub fn from_toml(text: &str, server: Option<u16>) -> Result<Self, ConfigError> {
-        Self::parse(text, server, None)
+        Self::parse(text, server, None, None)
     }
 
-    fn parse(text: &str, server: Option<u16>, member: Option<u8>) -> Result<Self, ConfigError> {
+    fn parse(
+        text: &str,
+        server: Option<u16>,
+        member: Option<u8>,
+        join: Option<SocketAddr>,
+    ) -> Result<Self, ConfigError> {
         let file: File = toml::from_str(text)
             .map_err(|error| ConfigError::Syntax { file: "configuration".to_owned(), message: error.to_string() })?;
         let Some(server) = server.or(file.server) else {
@@ -361,7 +389,13 @@ impl ServerConfig {
         let partition = partition(file.partition, &servers)?;
         let cluster = Cluster { name: file.cluster, servers, partition, groups };
         let mut config = Self::new(cluster, ServerId(server), &folder);
-        config.member = member.or(file.member);
+        // What is given stands for both of the file's.
+        let is_given = member.is_some() || join.is_some();
+        config.join = join.or(file.join.filter(|_| !is_given));
+        config.member = member.or(file.member.filter(|_| !is_given));
+        if config.join.is_some() && config.member.is_some() {
+            return field("join", "a store that joins a group gets its number when it is added: it has no `member`");
+        }
         config.log_folder = file.log_folder.unwrap_or(config.log_folder);
         config.medium = file.medium;
         config.storage = file.storage;
@@ -481,17 +515,40 @@ impl ServerConfig {
     /// Address of this server, or of this member, in the cluster.
     pub(super) fn address(&self) -> Option<SocketAddr> {
         let at = self.member.map_or(0, |member| usize::from(member).saturating_sub(1));
-        self.cluster.addresses(self.server).get(at).copied()
+        self.join.or_else(|| self.cluster.addresses(self.server).get(at).copied())
+    }
+
+    fn validate_join(&self, join: SocketAddr) -> Result<(), ConfigError> {
+        if !self.cluster.is_group(self.server) {
+            return field("join", format!("server {} is no group: it takes no members", self.server));
+        }
+        if self.cluster.servers.len() > 1 {
+            return field("join", "the cluster has other servers: members of a group in it do not change yet");
+        }
+        if !self.replace.is_empty() {
+            return field("join", "a store that takes a lost one's place has that one's number: it does not join");
+        }
+        if self.medium == LogMedium::Memory {
+            return field("medium", "a member of a group keeps its log: disk or persistent-memory");
+        }
+        if !self.allow_remote && !join.ip().is_loopback() {
+            return field("join", format!("{join} is not of the loopback interface; allow_remote permits it"));
+        }
+        Ok(())
     }
 
     fn validate_member(&self) -> Result<(), ConfigError> {
         let members = self.cluster.groups.get(&self.server).map(Vec::len);
+        if let Some(join) = self.join {
+            return self.validate_join(join);
+        }
         match (members, self.member) {
             (None, None) => Ok(()),
             (None, Some(_)) => field("member", format!("server {} is no group: it has no members", self.server)),
             (Some(members), None) => field("member", format!("it says which of the {members} members this is")),
             (Some(members), Some(member)) if !(1..=members).contains(&usize::from(member)) => {
-                field("member", format!("{member}: server {} has the members 1 to {members}", self.server))
+                let listed = format!("{member}: server {} has the members 1 to {members}", self.server);
+                field("member", format!("{listed}; one that was added is started with `join`"))
             }
             (Some(_), Some(_)) if self.medium == LogMedium::Memory => {
                 field("medium", "a member of a group keeps its log: disk or persistent-memory")

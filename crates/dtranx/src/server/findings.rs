@@ -26,12 +26,14 @@ impl<'a> Findings<'a> {
     }
 
     /// The recovery, and the entries that are not known to be committed. An entry of which no
-    /// record was read has none.
+    /// record was read has none, or is a configuration.
     pub(super) fn end(mut self, outline: &Outline) -> (Recovery, VecDeque<Pending>) {
         let runs = |index| outline.runs.iter().rev().find(move |run| run.index <= index).map(|run| run.term);
         let empty = |index| {
             let entry = Position { term: runs(index).unwrap_or(outline.before.term), index };
-            Pending { entry, segment: SegmentNumber(0), payload: Bytes::new() }
+            let configured = outline.configurations.iter().find(|configured| configured.at == entry);
+            let payload = configured.map(|configured| log::configuration_payload(&configured.bytes).into());
+            Pending { entry, segment: SegmentNumber(0), payload: payload.unwrap_or_default() }
         };
         let open = outline.committed + 1..=outline.last.index;
         let pending = open.map(|index| self.pending.remove(&index).unwrap_or_else(|| empty(index))).collect();

@@ -30,19 +30,23 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::ErrorKind;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 mod stored;
+mod waiting;
 
-use self::stored::{Described, FORMAT, Folders, SpelledPromised, State, Stored, parse};
+use self::stored::{Described, FORMAT, Folders, SpelledPromised, SpelledTold, State, Stored, parse};
 use super::data_folders::{DataFolders, IDENTITY, is_of_a_log};
 use super::{ServerConfig, ServerError, StorageKind};
-use crate::cluster::PeerId;
+use crate::cluster::{PeerId, Places};
 use crate::core::group::{Promised, Rejoin};
 use crate::core::{ServerId, StoreId};
 use crate::damage::Damage;
 use crate::files::Files;
 use crate::folders;
+use crate::log::Position;
+use crate::wire::Told;
 
 /// Limit of the length of a file that may be damaged, in bytes; one has some hundred, and some for
 /// each server.
@@ -71,6 +75,9 @@ pub(crate) struct Identity {
     noted_by: BTreeSet<PeerId>,
     /// Servers of the configuration, in its order.
     listed: Vec<ServerId>,
+    /// The members of the group, and the place of that configuration in the log, as this store was
+    /// told when it was empty.
+    told: Option<(Position, Places)>,
     /// Folders in which the items and the log of this store are.
     folders: DataFolders,
     /// File in which the identity is kept; `None`: it is not kept.
@@ -196,6 +203,7 @@ impl Identity {
             welcomed_by: BTreeSet::new(),
             noted_by: BTreeSet::new(),
             listed: listed(config),
+            told: None,
             folders: DataFolders::FIRST,
             file,
         }
@@ -230,6 +238,8 @@ impl Identity {
         let (store, state) = (id(&stored.store)?, stored.state);
         let replaces = stored.replaces.iter().map(|store| id(store)).collect::<Result<Vec<_>, ServerError>>()?;
         let promised = stored.promised.map(Promised::from);
+        let told = stored.told.map(|told| told.read().ok_or_else(|| refused(&path, "told: no group has such members")));
+        let told = told.transpose()?;
         let (me, others, file) = (me(config), others(config), Some((path, stored.of)));
         let (welcomed_by, noted_by, listed) = (BTreeSet::new(), BTreeSet::new(), listed(config));
         Ok(Self {
@@ -245,6 +255,7 @@ impl Identity {
             welcomed_by,
             noted_by,
             listed,
+            told,
             folders,
             file,
         })
@@ -298,14 +309,29 @@ impl Identity {
 
     /// Says that not all data of the lost store are here, as far as is known.
     pub(crate) fn lacks_data(&self) -> Option<String> {
-        let is_rejoining = self.rejoins().is_some();
-        is_rejoining.then(|| "its store takes a lost one's place, and may not have all of its data yet".to_owned())
+        let what = match self.state {
+            State::Rejoining => "its store takes a lost one's place, and may not have all of its data yet",
+            State::Waiting => "its store waits to be added to a group, and has no data",
+            State::New | State::InUse => return None,
+        };
+        Some(what.to_owned())
     }
 
     /// The other members of the group that a store which takes a lost one's place has not met.
     pub(crate) fn unmet(&self) -> Vec<u8> {
-        let of_group = self.others.iter().filter(|peer| peer.server == self.me.server && self.rejoins().is_some());
+        let of_group = self.of_group().into_iter().filter(|_| self.rejoins().is_some());
         of_group.filter(|peer| !self.known.contains_key(peer)).filter_map(|peer| peer.member).collect()
+    }
+
+    /// The other members of the group: those that this store was told of when it was empty, or else
+    /// those of the configuration.
+    fn of_group(&self) -> Vec<PeerId> {
+        let numbered = |places: &Places| -> Vec<PeerId> {
+            let numbers = places.places.iter().map(|place| place.number);
+            numbers.map(|number| PeerId::member(self.me.server, number)).filter(|peer| *peer != self.me).collect()
+        };
+        let configured = || self.others.iter().copied().filter(|peer| peer.server == self.me.server).collect();
+        self.told.as_ref().map_or_else(configured, |(_, places)| numbered(places))
     }
 
     /// Notes what the lost store can have promised.
@@ -362,13 +388,62 @@ impl Identity {
     /// these have votes.
     pub(crate) fn members(&self) -> Option<BTreeMap<u8, StoreId>> {
         let own = self.me.member.map(|member| (member, self.store)).filter(|_| self.state != State::New)?;
-        let mut of_group = self.others.iter().filter(|peer| peer.server == self.me.server);
-        if self.state == State::Rejoining && of_group.any(|peer| !self.known.contains_key(peer)) {
+        if self.state == State::Waiting || !self.unmet().is_empty() {
             return None;
         }
         let of_group = self.known.iter().filter(|(peer, _)| peer.server == self.me.server);
         let others = of_group.filter_map(|(peer, store)| peer.member.map(|member| (member, *store)));
         Some(others.chain([own]).collect())
+    }
+
+    /// The members of the group before the first entry of the log, as far as this file says: those
+    /// that this store was told of when it was empty, or else those that met while the group was
+    /// new. Addresses are those of the configuration, in the order of the numbers.
+    pub(crate) fn before(&self, addresses: &[SocketAddr]) -> Option<(Position, Places)> {
+        let mut stores = self.members()?;
+        stores.retain(|number, _| usize::from(*number) <= addresses.len());
+        let first = || (Position::default(), Places::first(&stores, addresses));
+        Some(self.told.clone().unwrap_or_else(first))
+    }
+
+    /// Takes the configuration that another member tells to this store, which takes a lost one's
+    /// place and has not begun to follow. Returns true if it is a later one than it had (0088,
+    /// C11).
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub(crate) fn tell(&mut self, told: &Told) -> Result<bool, ServerError> {
+        let had = self.told.as_ref().map_or(0, |(at, _)| at.index);
+        let is_empty = self.rejoins() == Some(Rejoin::Asking);
+        if !is_empty || !told.is_settled || told.at.index <= had || !told.places.is_possible() {
+            return Ok(false);
+        }
+        self.told = Some((told.at, told.places.clone()));
+        let server = self.me.server;
+        for (number, store) in told.stores.iter().filter(|(number, _)| told.places.get(*number).is_none()) {
+            self.learn(PeerId::member(server, *number), *store);
+        }
+        self.write()?;
+        Ok(true)
+    }
+
+    /// Returns true if what another member tells is of the same group: it has a store in a place in
+    /// which this one has it, too. Groups of two clusters have none in common.
+    pub(crate) fn is_of_the_same(&self, told: &Told) -> bool {
+        let is_known = |(number, store): &(u8, StoreId)| {
+            let peer = PeerId::member(self.me.server, *number);
+            let is_own = peer == self.me && (*store == self.store || self.replaces.contains(store));
+            is_own || self.known.get(&peer) == Some(store)
+        };
+        let places = told.places.places.iter().map(|place| (place.number, place.store));
+        places.chain(told.stores.iter().copied()).any(|place| is_known(&place))
+    }
+
+    /// Notes which store the first one in a place of the group was, unless one is known there.
+    pub(crate) fn learn(&mut self, peer: PeerId, first: StoreId) {
+        if peer != self.me {
+            self.known.entry(peer).or_insert(first);
+        }
     }
 
     /// Log and items are made, and the server has joined. A store that waits for no other server is
@@ -493,8 +568,9 @@ impl Identity {
         let promised = self.promised.map(SpelledPromised::from);
         let folders = self.folders.names().map(|(items, log)| Folders { items, log });
         let (store, of) = (self.store.to_string(), of.clone());
+        let told = self.told.as_ref().map(SpelledTold::from);
         let stored =
-            Stored { format: FORMAT, state, store, of, known, given_up, replaces, promised, replaced, folders };
+            Stored { format: FORMAT, state, store, of, known, given_up, replaces, promised, replaced, told, folders };
         let failed = |source| ServerError::Io { action: format!("write {}", path.display()), source };
         stored::write(path, &stored).map_err(failed)
     }

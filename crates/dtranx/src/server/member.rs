@@ -116,6 +116,7 @@ impl Shared {
                 Over::Failed(error) => return self.fail(error),
                 Over::Again(Restart::SteppedDown) => say(config, "no longer leads; it reads its log again"),
                 Over::Again(Restart::Replaced) => say(config, "has met another member's new store; it starts again"),
+                Over::Again(Restart::Told) => say(config, "has heard of another configuration; it starts again"),
                 Over::Again(Restart::Follow(promised)) => {
                     if let Err(error) = note(config, |identity| identity.follow(promised)) {
                         return self.fail(error);

@@ -1,23 +1,39 @@
 //! Events that the stages of a group's member send each other.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 
 use bytes::Bytes;
 
 use super::event::{ToClient, ToServer};
 use super::transfer::TransferName;
+use crate::cluster::Places;
 use crate::core::group::{Promised, Rejoin, WriteId};
-use crate::core::{Command, Key, Node, SegmentId, StoreId};
-use crate::log::{Beginning, Position, SegmentNumber, State};
-use crate::wire::{MemberMessage, Piece};
+use crate::core::{ClientId, Command, Key, Node, SegmentId, StoreId};
+use crate::log::{Beginning, Configured, Position, SegmentNumber, State};
+use crate::wire::{MemberMessage, Piece, Told};
 
 /// Event from the network to the stage `group`.
 pub(super) enum FromMembers {
     /// The stores of the group are known, by the members' numbers: from now on the member takes
-    /// part, without a vote if its own store has taken a lost one's place.
-    Met { stores: BTreeMap<u8, StoreId>, rejoins: Option<Rejoin> },
+    /// part, without a vote if its own store has taken a lost one's place. `before` is the
+    /// configuration before the first entry of the log, or a later one that was told to this store.
+    Met { stores: BTreeMap<u8, StoreId>, before: (Position, Places), rejoins: Option<Rejoin> },
     /// Another member has said something.
     Heard { from: u8, message: MemberMessage },
+    /// Another member has told, in its handshake, which configuration is in force there.
+    Told { from: u8, told: Told },
+    /// An operator asks for a change of the members.
+    Asked { client: ClientId, id: u64, change: Change },
+}
+
+/// A change of the members of a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Change {
+    /// A store that waits at this address is to become a member.
+    Add { address: SocketAddr, store: StoreId },
+    /// This member is to go.
+    Remove { number: u8 },
 }
 
 /// Reason why the engine of a member is to be started again.
@@ -27,6 +43,8 @@ pub(super) enum Restart {
     SteppedDown,
     /// Another store has taken the place of another member's.
     Replaced,
+    /// The store, which takes a lost one's place, was told of a later configuration of the group.
+    Told,
     /// Its own store knows what the lost one can have promised, and follows from now on.
     Follow(Promised),
     /// Its own store has all of that, and gets a vote.
@@ -126,5 +144,5 @@ pub(super) enum FromTransfer {
     /// A follower is given nothing more.
     Over { member: u8 },
     /// All of a leader's items are written here.
-    Whole { name: TransferName, gc_payload: Vec<u8> },
+    Whole { name: TransferName, gc_payload: Vec<u8>, configured: Option<Configured> },
 }

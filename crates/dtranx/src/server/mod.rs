@@ -58,12 +58,14 @@ mod reads;
 mod recover;
 mod replay;
 mod resolve;
+mod roster;
 mod salvage;
 mod serve;
 mod stages;
 mod stats;
 mod transfer;
 mod verify;
+mod waiting;
 
 pub use crate::damage::{Damage, Damages};
 pub use config::{ConfigError, LogMedium, ServerConfig, StorageKind};

@@ -1,14 +1,16 @@
 //! Numbers that the stages publish, for status and metrics.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use crate::core::tranx_service::TranxService;
 use crate::core::{ClientId, Epoch, Incarnation, ServerId};
 use crate::log::LogSpace;
 use crate::stage::Counters;
-use crate::wire::{ConnectionStats, ServerStatus};
+use crate::wire::{ConnectionStats, GroupStatus, ServerStatus};
+
+use super::roster::Roster;
 
 /// One server's numbers. Each is written by one stage.
 pub(super) struct ServerStats {
@@ -49,8 +51,19 @@ pub(super) struct ServerStats {
     leader: AtomicU8,
     /// In a group: term in which this member's node has begun; 0 if it has none.
     term: AtomicU64,
+    /// In a group: its members, as the stage `group` knows them, and how far they are, if this one
+    /// leads. The number counts the changes of the former.
+    members: Mutex<Members>,
+    rosters: AtomicU64,
     /// Time until which a follower's log counts as full, in milliseconds of the stages' clock.
     full_member_until_ms: AtomicU64,
+}
+
+/// The members of a group.
+#[derive(Default)]
+struct Members {
+    roster: Option<Arc<Roster>>,
+    status: Option<GroupStatus>,
 }
 
 /// Time for which a follower counts as full after it has said so, in milliseconds: it says so with
@@ -106,8 +119,35 @@ impl ServerStats {
             connections: Mutex::default(),
             leader: AtomicU8::new(0),
             term: AtomicU64::new(0),
+            members: Mutex::default(),
+            rosters: AtomicU64::new(0),
             full_member_until_ms: AtomicU64::new(0),
         }
+    }
+
+    fn members(&self) -> MutexGuard<'_, Members> {
+        self.members.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes the members of the group.
+    pub(super) fn note_roster(&self, roster: Roster) {
+        self.members().roster = Some(Arc::new(roster));
+        self.rosters.fetch_add(1, Ordering::Release);
+    }
+
+    /// The members of the group, once they are known.
+    pub(super) fn roster(&self) -> Option<Arc<Roster>> {
+        self.members().roster.clone()
+    }
+
+    /// Number of the changes of the members so far.
+    pub(super) fn rosters(&self) -> u64 {
+        self.rosters.load(Ordering::Acquire)
+    }
+
+    /// Notes how far the members of the group are, if this one leads.
+    pub(super) fn note_group(&self, status: Option<GroupStatus>) {
+        self.members().status = status;
     }
 
     /// Notes which member of the group leads; `None`: it is not known.
@@ -247,6 +287,7 @@ impl ServerStats {
             connections: *self.connections.lock().unwrap_or_else(PoisonError::into_inner),
             peers,
             readings: self.counters.read(),
+            group: self.members().status.clone(),
         }
     }
 }

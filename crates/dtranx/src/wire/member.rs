@@ -4,8 +4,9 @@
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-use crate::core::{Item, Key};
-use crate::log::Position;
+use crate::cluster::Places;
+use crate::core::{Item, Key, StoreId};
+use crate::log::{Configured, Position};
 
 /// Greatest size of the records of the entries in one batch, in bytes, unless it has one entry.
 pub const BATCH_LIMIT_BYTES: usize = 4 << 20;
@@ -118,7 +119,39 @@ pub enum MemberMessage {
         /// The stores that this member knows as those of the group, its own among them, each by the
         /// first 64 bits of its id; it takes nothing from others.
         members: Vec<u64>,
+        /// Place in the log of the configuration that is in force there, and of which it is known
+        /// that it is committed; `None` if it is not known, or a change of voters is under way.
+        settled: Option<Position>,
     },
+    /// The configuration that is in force on the sender has changed.
+    Told(Told),
+}
+
+/// A configuration of a group, as one of its members tells it to others.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Told {
+    /// Place of its entry in the log; zeros for the first configuration, which is in no log.
+    pub at: Position,
+    /// True if the member knows that it is committed.
+    pub is_settled: bool,
+    /// The configuration.
+    pub places: Places,
+    /// The stores that are in its places now, and those that were in removed ones, as the member
+    /// has noted, by the places' numbers.
+    pub stores: Vec<(u8, StoreId)>,
+}
+
+/// State of a group, as the member that leads knows it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GroupStatus {
+    /// Number of the member that leads.
+    pub leads: u8,
+    /// The configuration in force there.
+    pub told: Told,
+    /// Greatest index that is known to be committed.
+    pub committed: u64,
+    /// Greatest index up to which each other member is known to have the leader's log.
+    pub reached: Vec<(u8, u64)>,
 }
 
 /// Items of a leader, in the order of their keys: a part of all that it has. Pieces belong together
@@ -134,8 +167,18 @@ pub struct Piece {
     /// All items behind that key, up to the last one here: at most [`PIECE_LIMIT_BYTES`] of keys
     /// and values unless there is one.
     pub items: Vec<(Key, Item)>,
-    /// In the last piece: the payload of the leader's GC log.
-    pub last: Option<Bytes>,
+    /// In the last piece: what the log has to know that begins behind the items.
+    pub last: Option<LastPiece>,
+}
+
+/// End of a transfer of items: what the leader's log keeps of the entries before the place from
+/// which on it goes on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LastPiece {
+    /// Payload of the leader's GC log.
+    pub gc_payload: Bytes,
+    /// The configuration that was in force there; `None`: the first one was.
+    pub configured: Option<Configured>,
 }
 
 /// A message from a member of a group to another server, or to a member of another group. `M` is

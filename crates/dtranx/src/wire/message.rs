@@ -3,6 +3,9 @@
 
 use serde::{Deserialize, Serialize};
 
+use std::net::SocketAddr;
+
+use super::member::{GroupStatus, Told};
 use crate::cluster::{Cluster, MapId};
 use crate::core::{
     Again, ClientId, CommitAnswer, Epoch, Item, Key, KeyRange, Moved, RequestId, ServerId, SnapshotAnswer, StoreId,
@@ -59,6 +62,9 @@ pub enum Caller {
         store: StoreId,
         /// Ids of the lost stores whose place that one takes, or has taken.
         replaces: Vec<StoreId>,
+        /// The configuration that is in force on the calling member, if it calls one of its own
+        /// group and knows it.
+        told: Option<Told>,
     },
 }
 
@@ -66,6 +72,14 @@ impl Caller {
     /// Returns true for a server that says that it is new.
     pub(crate) const fn is_new(&self) -> bool {
         matches!(self, Self::Server { is_new: true, .. })
+    }
+
+    /// The configuration that a member says is in force there.
+    pub(crate) const fn told(&self) -> Option<&Told> {
+        match self {
+            Self::Member { told, .. } => told.as_ref(),
+            Self::Client(_) | Self::Server { .. } => None,
+        }
     }
 }
 
@@ -94,6 +108,9 @@ pub enum Welcome {
         store: StoreId,
         /// Configuration of the cluster: its name, its servers and its map of keys.
         cluster: Cluster,
+        /// Index of the configuration of the group from which the addresses of its members are; 0
+        /// for the first one, and for a server that is no group.
+        addresses_of: u64,
         /// Limit of commits that the client may have under way on this connection.
         window: u32,
     },
@@ -107,10 +124,13 @@ pub enum Welcome {
     /// The calling client is refused, and the connection is closed: this member of a group does
     /// not lead, or has not begun to serve.
     NotLeading {
-        /// Number of the member that leads, if the answering one knows it.
+        /// Place of the address of the member that leads among those of the group, from 1 on, if
+        /// the answering one knows it.
         leads: Option<u8>,
         /// Configuration of the cluster, with the addresses of the group's members.
         cluster: Cluster,
+        /// Index of the configuration of the group from which these addresses are.
+        addresses_of: u64,
     },
     /// The calling server or member is accepted, by a member of a group.
     Member {
@@ -118,6 +138,23 @@ pub enum Welcome {
         /// another one.
         member: u8,
         /// Id of the store of the member that answers.
+        store: StoreId,
+        /// The configuration that is in force there, for a member of the same group.
+        told: Option<Told>,
+    },
+    /// The calling member is refused, and the connection is closed: its place was removed.
+    Removed {
+        /// Index of the configuration by which this is known, and which is committed.
+        at: u64,
+    },
+    /// The caller is refused, and the connection is closed: here is a new store that waits to be
+    /// added to a group.
+    Waiting {
+        /// Name of the cluster that it is configured for.
+        cluster: String,
+        /// Id of the group's server.
+        server: ServerId,
+        /// Id of the store.
         store: StoreId,
     },
 }
@@ -185,6 +222,16 @@ pub enum Ask {
         /// the request for the first time; 0 if it had heard of none.
         above: u64,
     },
+    /// Adds a new store to a group, as a member that gets a vote once it has caught up:
+    /// [`Reply::Place`].
+    AddMember {
+        /// Address on which the new store waits.
+        address: SocketAddr,
+        /// Id of the new store.
+        store: StoreId,
+    },
+    /// Removes a member from a group: [`Reply::Place`].
+    RemoveMember(u8),
 }
 
 /// First fields of a request's encoding. They are enough to refuse a request whose rest is not
@@ -208,6 +255,8 @@ pub(crate) enum AskKind {
     ScanAt,
     CommitAgain,
     RequestOutcome,
+    AddMember,
+    RemoveMember,
 }
 
 impl AskKind {
@@ -290,6 +339,9 @@ pub enum Reply {
     /// The server does not hold what was to be read, or did not hold it at the snapshot's moment:
     /// where the range of its first key is or was, as the server knows.
     NotHere(Moved),
+    /// Answer to [`Ask::AddMember`] and [`Ask::RemoveMember`]: the change has begun, or is over.
+    /// This is the number of the member. [`Ask::Status`] says how far it is.
+    Place(u8),
 }
 
 /// State and counters of a server.
@@ -346,6 +398,8 @@ pub struct ServerStatus {
     pub peers: Vec<ServerId>,
     /// Counters of the stages and queues.
     pub readings: Readings,
+    /// Members of the group, if the server is one.
+    pub group: Option<GroupStatus>,
 }
 
 /// Resources that a server's connections take, their limits, and counts of refusals and closed
@@ -398,6 +452,8 @@ mod tests {
             (Ask::ScanAt { epoch: Epoch(1), range: KeyRange::all(), items: 5 }, AskKind::ScanAt),
             (Ask::CommitAgain { transaction: Transaction::default(), again: Again::default() }, AskKind::CommitAgain),
             (Ask::RequestOutcome { request, above: 5 }, AskKind::RequestOutcome),
+            (Ask::AddMember { address: ([127, 0, 0, 1], 7).into(), store: StoreId::default() }, AskKind::AddMember),
+            (Ask::RemoveMember(3), AskKind::RemoveMember),
         ];
         for (ask, kind) in asks {
             for (id, is_repeated) in [(1, false), (u64::MAX, true)] {

@@ -25,7 +25,8 @@ mod secret;
 pub use frame::{FRAME_LIMIT_BYTES, PREFACE_BYTES, WireError, check_preface, decode, encode, next_frame, preface};
 pub(crate) use frame::{FrameHeader, HEADER_BYTES, frame_header};
 pub use member::{
-    BATCH_LIMIT_BYTES, BatchEntry, GroupMessage, MAX_BATCH_ENTRIES, MemberMessage, PIECE_LIMIT_BYTES, Piece,
+    BATCH_LIMIT_BYTES, BatchEntry, GroupMessage, GroupStatus, LastPiece, MAX_BATCH_ENTRIES, MemberMessage,
+    PIECE_LIMIT_BYTES, Piece, Told,
 };
 pub use message::{Ask, Caller, ConnectionStats, Hello, Nonce, Proof, Reply, Request, Response, ServerStatus, Welcome};
 pub(crate) use message::{AskKind, RequestHead};

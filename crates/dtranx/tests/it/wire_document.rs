@@ -6,7 +6,7 @@ use std::fmt::Debug;
 use std::path::Path;
 
 use bytes::Bytes;
-use dtranx::cluster::{Cluster, Server};
+use dtranx::cluster::{Cluster, Places, Server};
 use dtranx::core::{
     Again, ClientId, CommitAnswer, Current, Epoch, Incarnation, Item, Key, KeyRange, LimitError, Map, Message,
     MessageId, Moved, Moving, Outcome, Read, Record, Refusal, RequestId, ScanRead, ServerId, Settlement,
@@ -15,7 +15,7 @@ use dtranx::core::{
 };
 use dtranx::log::{Position, payload};
 use dtranx::wire::{
-    Ask, BatchEntry, Caller, GroupMessage, Hello, MemberMessage, Piece, Reply, Request, Response, Secret, Side,
+    Ask, BatchEntry, Caller, GroupMessage, Hello, MemberMessage, Piece, Reply, Request, Response, Secret, Side, Told,
     Welcome, encode, preface,
 };
 use serde::Serialize;
@@ -139,6 +139,7 @@ fn batch() -> MemberMessage {
 
 fn member_messages() -> Vec<MemberMessage> {
     let (term, number, last) = (1, 1, Position::default());
+    let told = Told { at: last, is_settled: true, places: Places::default(), stores: vec![] };
     vec![
         batch(),
         MemberMessage::Acknowledge { term, last, is_full: false },
@@ -152,7 +153,8 @@ fn member_messages() -> Vec<MemberMessage> {
         MemberMessage::Piece(Piece { term, before: last, after: None, items: vec![], last: None }),
         MemberMessage::Taken { term, before: last, through: None },
         MemberMessage::Rejoin,
-        MemberMessage::RejoinAnswer { term, last, is_rejoining: false, members: vec![] },
+        MemberMessage::RejoinAnswer { term, last, is_rejoining: false, members: vec![], settled: None },
+        MemberMessage::Told(told),
     ]
 }
 
@@ -163,7 +165,8 @@ fn group_messages() -> Vec<GroupMessage<Message>> {
 fn others() -> Vec<(&'static str, Vec<u8>)> {
     let client = ClientId { incarnation: Incarnation(70_000), number: 3 };
     let store = StoreId([7; 16]);
-    let welcome = Welcome::Client { client, server: ServerId(1), store, cluster: cluster(), window: 1024 };
+    let welcome =
+        Welcome::Client { client, server: ServerId(1), store, cluster: cluster(), addresses_of: 0, window: 1024 };
     let standing = Standing { since_ms: 1_000_000, ..Standing::default() };
     let participants = vec![ServerId(1), ServerId(2)];
     let prepare = Message::Prepare { tranx: OWN, participants, part: transaction(), standing };
@@ -172,7 +175,7 @@ fn others() -> Vec<(&'static str, Vec<u8>)> {
     let prove = |side| secret.prove(side, &hello(), &nonce).unwrap();
     let member = |port: u16| ([127, 0, 0, 1], port).into();
     let group = Cluster::of_group("bank", ServerId(1), vec![member(7101), member(7102), member(7103)]);
-    let not_leading = Welcome::NotLeading { leads: Some(3), cluster: group };
+    let not_leading = Welcome::NotLeading { leads: Some(3), cluster: group, addresses_of: 0 };
     let challenge = Welcome::Challenge { nonce, proof: prove(Side::Called) };
     let mut map = Map::from(&Cluster::ranges([(Key::smallest(), ServerId(1))]));
     map.learn(&moved());
@@ -257,6 +260,8 @@ fn asks() -> Vec<Ask> {
         Ask::ScanAt { epoch, range, items: 1 },
         Ask::CommitAgain { transaction, again: Again::default() },
         Ask::RequestOutcome { request: asked_about(), above: 1 },
+        Ask::AddMember { address: ([127, 0, 0, 1], 7104).into(), store: StoreId([7; 16]) },
+        Ask::RemoveMember(4),
     ]
 }
 
@@ -306,6 +311,7 @@ fn choices() -> Vec<(&'static str, Vec<(u8, String)>)> {
         Reply::Snapshot(snapshots[0].clone()),
         Reply::FoundAt { items: vec![], through: None },
         Reply::NotHere(moved()),
+        Reply::Place(4),
     ];
     vec![
         ("end", numbered(&[KeyBound::Before(key("k")), KeyBound::Through(key("k"))])),

@@ -25,7 +25,7 @@ impl Failure {
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         match error {
-            Error::Refused(_) | Error::GivenUp { .. } => Self::No(error.to_string()),
+            Error::Refused(_) | Error::GivenUp { .. } | Error::Unchanged { .. } => Self::No(error.to_string()),
             error => Self::Failed(error.to_string()),
         }
     }

@@ -79,7 +79,7 @@ pub(crate) fn serve(options: &ServeOptions) -> Result<(), Failure> {
         });
     }
     let server = Server::start(&config).map_err(|error| failed(&error))?;
-    let member = config.member.map_or(String::new(), |member| format!("member {member} of "));
+    let member = server.member().map_or(String::new(), |member| format!("member {member} of "));
     tell(format_args!(
         "{member}server {} of {:?} listens on {}; {} records replayed; log: {}",
         config.server,

@@ -21,9 +21,9 @@ use super::reply::unexpected;
 use super::retry::{current_items, kept};
 use super::state::{CurrentItems, Earlier, TransactionState};
 use super::stores::Stores;
-use super::{ClientOptions, Link, Result};
+use super::{Answer, ClientOptions, Error, Link, Result};
 use crate::cluster::Cluster;
-use crate::core::{Refusal, ServerId};
+use crate::core::{Refusal, ServerId, StoreId};
 use crate::wire::{Ask, Reply, ServerStatus};
 
 /// A client of a cluster whose calls are futures, for any runtime or none. Clones are the same
@@ -97,5 +97,36 @@ impl AsyncClient {
             Reply::Status(status) => Ok(*status),
             other => Err(unexpected(server, &other)),
         }
+    }
+
+    /// Asks a group to add a new store, which waits at this address, as a member. It gets a vote
+    /// once it has caught up; [`AsyncClient::status`] says how far it is. Returns the number of the
+    /// member. The same store may be asked for again: an election may take the change back.
+    ///
+    /// # Errors
+    /// [`Error::Unchanged`]; the group does not answer.
+    pub async fn add_member(&self, server: ServerId, address: SocketAddr, store: StoreId) -> Result<u8> {
+        self.change_members(server, Ask::AddMember { address, store }).await
+    }
+
+    /// Asks a group to remove a member. Returns its number, at once, while the change is under way;
+    /// [`AsyncClient::status`] says when it is over. An election may take the change back.
+    ///
+    /// # Errors
+    /// [`Error::Unchanged`]; the group does not answer.
+    pub async fn remove_member(&self, server: ServerId, number: u8) -> Result<u8> {
+        self.change_members(server, Ask::RemoveMember(number)).await
+    }
+
+    async fn change_members(&self, server: ServerId, ask: Ask) -> Result<u8> {
+        let call = self.inner.start(server, ask)?;
+        if let Some(Answer::Reply(reply)) = call.answer().await {
+            return match reply {
+                Reply::Place(number) => Ok(number),
+                Reply::Refused(why) => Err(Error::Unchanged { server, why }),
+                other => Err(unexpected(server, &other)),
+            };
+        }
+        Err(Error::Unavailable { server, why: "it did not answer in time".to_owned() })
     }
 }

@@ -14,7 +14,7 @@ pub use self::snapshot::Snapshot;
 pub use self::transaction::Transaction;
 use super::{AsyncClient, AsyncSnapshot, AsyncTransaction, ClientOptions, Link, RangeMoved, Result, Scanned};
 use crate::cluster::Cluster;
-use crate::core::{KeyRange, Map, Refusal, ServerId};
+use crate::core::{KeyRange, Map, Refusal, ServerId, StoreId};
 use crate::wire::ServerStatus;
 
 /// A client of a cluster whose calls block. Clones are the same client.
@@ -74,6 +74,22 @@ impl Client {
     /// The server does not answer.
     pub fn status(&self, server: ServerId) -> Result<ServerStatus> {
         block_on(self.inner.status(server))
+    }
+
+    /// Asks a group to add a member: see [`AsyncClient::add_member`].
+    ///
+    /// # Errors
+    /// As for [`AsyncClient::add_member`].
+    pub fn add_member(&self, server: ServerId, address: SocketAddr, store: StoreId) -> Result<u8> {
+        block_on(self.inner.add_member(server, address, store))
+    }
+
+    /// Asks a group to remove a member: see [`AsyncClient::remove_member`].
+    ///
+    /// # Errors
+    /// As for [`AsyncClient::remove_member`].
+    pub fn remove_member(&self, server: ServerId, number: u8) -> Result<u8> {
+        block_on(self.inner.remove_member(server, number))
     }
 
     /// Map of all keys: see [`AsyncClient::map`].

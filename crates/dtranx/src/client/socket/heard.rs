@@ -16,7 +16,12 @@ pub(super) fn largest_number(server: ServerId, responses: &[Response]) -> u64 {
         Reply::Commit(CommitAnswer::Refused(Refusal::Stale { current, .. })) => {
             current.iter().filter_map(|now| now.item.as_ref()).map(|item| number(item.version)).max()
         }
-        Reply::Commit(_) | Reply::Status(_) | Reply::Refused(_) | Reply::Snapshot(_) | Reply::NotHere(_) => None,
+        Reply::Commit(_)
+        | Reply::Status(_)
+        | Reply::Refused(_)
+        | Reply::Snapshot(_)
+        | Reply::NotHere(_)
+        | Reply::Place(_) => None,
     };
     responses.iter().filter_map(|response| of_reply(&response.reply)).max().unwrap_or(0)
 }

@@ -46,6 +46,8 @@ const LAST_RETRY: Duration = Duration::from_millis(500);
 /// The same for a group, whose members are asked in turn.
 const LAST_RETRY_OF_GROUP: Duration = Duration::from_millis(100);
 const CHUNK_BYTES: usize = 64 << 10;
+/// Error of a new store that is no member of a group yet.
+const WAITING: &str = "a new store waits there to be added to a group";
 
 /// The most requests of one client that wait for the answers of one server. More are refused: they
 /// were not carried out.
@@ -57,8 +59,8 @@ pub(super) struct SocketLink {
 }
 
 struct Shared {
-    /// The address of the server, or those of a group's members.
-    addresses: Vec<SocketAddr>,
+    /// True if the server is a group, whose members are called in turn.
+    is_group: bool,
     roster: Roster,
     secret: Option<Secret>,
     server: ServerId,
@@ -80,7 +82,7 @@ impl SocketLink {
     ) -> std::io::Result<Self> {
         let state = Mutex::new(State::new());
         let shared = Arc::new(Shared {
-            addresses: roster.cluster().addresses(server),
+            is_group: roster.cluster().is_group(server),
             roster: roster.clone(),
             secret,
             server,
@@ -104,9 +106,11 @@ impl SocketLink {
                 Welcome::Client { cluster, .. } | Welcome::NotLeading { cluster, .. } => return Ok(cluster),
                 Welcome::Refused { is_temporary: true, .. } if Instant::now() < until => thread::sleep(FIRST_RETRY),
                 Welcome::Refused { why, .. } => return Err(why),
-                Welcome::Server { .. } | Welcome::Member { .. } | Welcome::Challenge { .. } => {
-                    return Err("it took a client for a server".to_owned());
-                }
+                Welcome::Waiting { .. } => return Err(WAITING.to_owned()),
+                Welcome::Server { .. }
+                | Welcome::Member { .. }
+                | Welcome::Removed { .. }
+                | Welcome::Challenge { .. } => return Err("it took a client for a server".to_owned()),
             }
         }
     }
@@ -227,8 +231,8 @@ impl Shared {
     }
 
     fn keep_connected(&self) {
-        let mut members = Members::new(&self.addresses);
-        let mut retry = Backoff::new(FIRST_RETRY, if members.are_several() { LAST_RETRY_OF_GROUP } else { LAST_RETRY });
+        let mut members = Members::new(self.roster.cluster().addresses(self.server));
+        let mut retry = Backoff::new(FIRST_RETRY, if self.is_group { LAST_RETRY_OF_GROUP } else { LAST_RETRY });
         while !self.is_over() {
             let (cluster, from) = (self.roster.cluster(), Caller::Client(self.lock().name));
             let (map, cluster) = (Some(cluster.map_id()), cluster.name.clone());
@@ -241,6 +245,8 @@ impl Shared {
                         let error = self.read(&stream, rest);
                         self.lost(error);
                     }
+                    // A place among the addresses that came along, or later ones.
+                    members.renew(self.roster.cluster().addresses(self.server));
                     members.go_on(leads);
                 }
                 Err(error) => {
@@ -271,8 +277,10 @@ impl Shared {
     fn welcomed(&self, met: Met) -> Option<(Arc<TcpStream>, Vec<u8>)> {
         let mut over = Vec::new();
         // Before any answer that may name a server which has joined.
-        if let Welcome::Client { cluster, .. } | Welcome::NotLeading { cluster, .. } = &met.welcome {
-            self.roster.heard(cluster);
+        if let Welcome::Client { cluster, addresses_of, .. } | Welcome::NotLeading { cluster, addresses_of, .. } =
+            &met.welcome
+        {
+            self.roster.heard(cluster, self.server, *addresses_of);
         }
         let mut state = self.lock();
         let result = match met.welcome {
@@ -295,12 +303,18 @@ impl Shared {
             }
             Welcome::NotLeading { leads, .. } => {
                 state.last_error = match leads {
-                    Some(member) => format!("member {member} of server {} leads, and was not reached yet", self.server),
+                    Some(at) => {
+                        format!("the member at place {at} of server {} leads, and was not reached yet", self.server)
+                    }
                     None => format!("no member of server {} leads", self.server),
                 };
                 None
             }
-            Welcome::Server { .. } | Welcome::Member { .. } | Welcome::Challenge { .. } => {
+            Welcome::Waiting { .. } => {
+                state.last_error = WAITING.to_owned();
+                None
+            }
+            Welcome::Server { .. } | Welcome::Member { .. } | Welcome::Removed { .. } | Welcome::Challenge { .. } => {
                 state.fatal = Some("it took a client for a server".to_owned());
                 None
             }
@@ -369,7 +383,7 @@ impl Shared {
         let mut over: Vec<_> =
             late.into_iter().filter_map(|id| state.waiting.remove(&id).map(|waiting| waiting.over(id, &why))).collect();
         let is_late = |w: &Waiting| w.sent.is_some_and(|at| now.duration_since(at) >= RESEND);
-        if self.addresses.len() > 1 && state.waiting.values().any(is_late) {
+        if self.is_group && state.waiting.values().any(is_late) {
             // Another member may lead by now. The reader notices, and calls the next one.
             state.stream.iter().for_each(|stream| drop(stream.shutdown(Shutdown::Both)));
         } else {

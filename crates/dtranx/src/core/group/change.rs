@@ -31,7 +31,7 @@ impl Group {
     }
 
     /// Position in the log of the settled configuration.
-    pub(super) fn settled_at(&self) -> Position {
+    pub(crate) fn settled_at(&self) -> Position {
         self.raft.settled_at(self.committed)
     }
 

@@ -69,6 +69,7 @@ impl Configuration {
     }
 }
 
+#[cfg(test)]
 impl Placed {
     /// The first configuration of a group, which is not in its log.
     pub(crate) fn first(voters: BTreeSet<MemberId>) -> Self {

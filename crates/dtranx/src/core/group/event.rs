@@ -24,10 +24,8 @@ pub(crate) enum Event {
     Hold { life: Term, answer: AnswerId },
     /// An operator wants these members, with and without a vote, and all others gone (0088). The
     /// caller has seen that new ones take the same stores for the places as this one.
-    #[cfg_attr(not(test), allow(dead_code, reason = "servers do not change their members yet"))]
     Change { voters: BTreeSet<MemberId>, learners: BTreeSet<MemberId> },
     /// Another member has a configuration of these members in force (0088, C6).
-    #[cfg_attr(not(test), allow(dead_code, reason = "servers do not change their members yet"))]
     Meet { at: Position, members: BTreeSet<MemberId> },
 }
 
@@ -92,14 +90,12 @@ pub(crate) enum Command {
     /// This member may have a vote from now on: keep that, and start it again with one.
     Rejoined,
     /// Nothing is changed, for this reason (0088).
-    #[cfg_attr(not(test), allow(dead_code, reason = "servers do not change their members yet"))]
     Unchanged(Unchanged),
     /// Stop this member: its log, or another one's, is not what it was. Nothing follows.
     Stop(Damage),
 }
 
 /// Reason why the members of a group are not changed.
-#[cfg_attr(not(test), allow(dead_code, reason = "servers do not change their members yet"))]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Unchanged {
     /// No life serves on this member.

@@ -55,12 +55,8 @@ mod rejoin;
 mod rounds;
 
 pub(crate) use config::Config;
-#[cfg(test)]
-pub(crate) use configuration::Configuration;
-pub(crate) use configuration::Placed;
-#[cfg(test)]
-pub(crate) use event::Unchanged;
-pub(crate) use event::{Command, Damage, Event, Found, State, Timer};
+pub(crate) use configuration::{Configuration, Placed};
+pub(crate) use event::{Command, Damage, Event, Found, State, Timer, Unchanged};
 #[cfg(test)]
 pub(crate) use flaw::Flaw;
 pub(crate) use id::{AnswerId, Entries, Index, MemberId, Position, Term, WriteId};

@@ -3,14 +3,16 @@
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::Write;
+use std::net::SocketAddr;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, Place, Places, Role};
 use crate::core::group::{Index, Position, Promised, Term};
-use crate::core::{Partition, ServerId};
+use crate::core::{Partition, ServerId, StoreId};
 use crate::folders;
+use crate::log;
 use crate::server::ServerConfig;
 
 pub(super) const FORMAT: u16 = 1;
@@ -61,6 +63,9 @@ pub(super) struct Stored {
     /// Stores whose place others have taken, by member.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(super) replaced: BTreeMap<String, Vec<String>>,
+    /// The members of the group as this store was told when it was empty.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) told: Option<SpelledTold>,
     /// The folders that count; `None`: the first ones.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) folders: Option<Folders>,
@@ -73,6 +78,26 @@ pub(super) struct SpelledPromised {
     term: u64,
     last_term: u64,
     last_index: u64,
+}
+
+/// A configuration of the group, and the place of its entry in the log.
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SpelledTold {
+    term: u64,
+    index: u64,
+    given: u8,
+    places: Vec<SpelledPlace>,
+}
+
+/// A member of a group that a store was told of. The configuration is settled, so it is final.
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SpelledPlace {
+    number: u8,
+    store: String,
+    address: SocketAddr,
+    votes: bool,
 }
 
 /// Names of the folders that count.
@@ -89,6 +114,8 @@ pub(super) struct Folders {
 pub(super) enum State {
     /// Not all others have welcomed it.
     New,
+    /// It waits to be added to a group.
+    Waiting,
     /// It takes a lost one's place, and has no vote yet.
     Rejoining,
     /// It counts; log and items must be there.
@@ -109,6 +136,16 @@ impl Described {
         };
         let (cluster, server, member) = (name.clone(), config.server.0, config.member);
         Self { cluster, server, member, servers, partition, members }
+    }
+
+    /// Number of the member that the data are of.
+    pub(super) const fn member(&self) -> Option<u8> {
+        self.member
+    }
+
+    /// The store has got a place in a group.
+    pub(super) fn place(&mut self, number: u8) {
+        self.member = Some(number);
     }
 
     /// Difference from the configuration, in words.
@@ -186,6 +223,31 @@ impl From<SpelledPromised> for Promised {
 impl From<Promised> for SpelledPromised {
     fn from(Promised { term, last }: Promised) -> Self {
         Self { term: term.get(), last_term: last.term.get(), last_index: last.index.get() }
+    }
+}
+
+impl SpelledTold {
+    /// The configuration, and its place; `None` if no group has such members.
+    pub(super) fn read(self) -> Option<(log::Position, Places)> {
+        let place = |place: SpelledPlace| {
+            let SpelledPlace { number, store, address, votes } = place;
+            let role = if votes { Role::Votes } else { Role::Learns };
+            Some(Place { number, store: StoreId::parse(&store)?, address, role })
+        };
+        let places = self.places.into_iter().map(place).collect::<Option<Vec<_>>>()?;
+        let places = Some(Places { given: self.given, places }).filter(Places::is_possible)?;
+        Some((log::Position { term: self.term, index: self.index }, places))
+    }
+}
+
+impl From<&(log::Position, Places)> for SpelledTold {
+    fn from((at, places): &(log::Position, Places)) -> Self {
+        let place = |place: &Place| {
+            let Place { number, store, address, role } = *place;
+            SpelledPlace { number, store: store.to_string(), address, votes: role == Role::Votes }
+        };
+        let log::Position { term, index } = *at;
+        Self { term, index, given: places.given, places: places.places.iter().map(place).collect() }
     }
 }
 

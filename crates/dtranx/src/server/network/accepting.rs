@@ -114,6 +114,7 @@ impl NetworkStage {
 
     /// Connects servers, forgets clients, closes what is overdue.
     pub(super) fn keep_house(&mut self, now_ms: u64) {
+        self.take_roster(now_ms);
         self.call_servers(now_ms);
         self.tell_members();
         self.join(now_ms);
@@ -153,9 +154,12 @@ impl NetworkStage {
         if self.has_told_members {
             return;
         }
-        if let (Some(ways), Some(stores)) = (&self.port.members, self.port.identity.members()) {
-            let rejoins = self.port.identity.rejoins();
-            self.has_told_members = ways.group.offer(FromMembers::Met { stores, rejoins }).is_ok();
+        let (identity, addresses) = (&self.port.identity, self.cluster.addresses(self.me));
+        if let (Some(ways), Some(stores)) = (&self.port.members, identity.members())
+            && let Some(before) = identity.before(&addresses)
+        {
+            let rejoins = identity.rejoins();
+            self.has_told_members = ways.group.offer(FromMembers::Met { stores, before, rejoins }).is_ok();
         }
         let unmet = self.port.identity.unmet();
         if unmet != self.said_unmet {

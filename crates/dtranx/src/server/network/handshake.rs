@@ -12,7 +12,7 @@ use crate::core::machine::TranxEvent;
 use crate::core::{ClientId, StoreId};
 use crate::server::identity::Met;
 use crate::server::member_event::Restart;
-use crate::wire::{Caller, Hello, Nonce, Proof, Secret, Side, Welcome, WireError};
+use crate::wire::{Caller, Hello, Nonce, Proof, Secret, Side, Told, Welcome, WireError};
 
 /// Store that a server or member names when it calls.
 struct Named<'a> {
@@ -22,6 +22,8 @@ struct Named<'a> {
     replaces: &'a [StoreId],
     /// True if it is to be noted.
     is_noted: bool,
+    /// The configuration that is in force there, from a member of the same group.
+    told: Option<&'a Told>,
 }
 
 impl NetworkStage {
@@ -60,7 +62,7 @@ impl NetworkStage {
 
     fn answer(&mut self, token: Token, hello: &Hello, now_ms: u64) {
         let welcome = self.decide(token, hello, now_ms);
-        if let Welcome::Refused { .. } | Welcome::NotLeading { .. } = welcome {
+        if let Welcome::Refused { .. } | Welcome::NotLeading { .. } | Welcome::Removed { .. } = welcome {
             // Closed as soon as it is sent.
             self.closing.insert(token);
         }
@@ -86,11 +88,12 @@ impl NetworkStage {
         }
         match hello.from.clone() {
             Caller::Server { server, store, is_new } => {
-                let named = Named { peer: server.into(), store, replaces: &[], is_noted: !is_new };
+                let named = Named { peer: server.into(), store, replaces: &[], is_noted: !is_new, told: None };
                 self.answer_peer(token, &named, hello.map.as_ref(), now_ms)
             }
-            Caller::Member { server, member, store, replaces } => {
-                let named = Named { peer: PeerId::member(server, member), store, replaces: &replaces, is_noted: true };
+            Caller::Member { server, member, store, replaces, told } => {
+                let (peer, replaces, told) = (PeerId::member(server, member), &replaces[..], told.as_ref());
+                let named = Named { peer, store, replaces, is_noted: true, told };
                 self.answer_peer(token, &named, hello.map.as_ref(), now_ms)
             }
             Caller::Client(before) => self.welcome_client(token, before, now_ms),
@@ -102,6 +105,9 @@ impl NetworkStage {
     fn answer_peer(&mut self, token: Token, named: &Named<'_>, map: Option<&MapId>, now_ms: u64) -> Welcome {
         let (peer, me) = (named.peer, self.me);
         let Some(map) = map else { return refused("it names no servers".to_owned(), false) };
+        if let Some(refused) = self.hear_of_members(peer, named.store, named.replaces, named.told) {
+            return refused;
+        }
         if !self.peers.contains(peer) {
             let hint = if map.has(peer.server) && peer.server != me && !self.map.has(peer.server) {
                 format!(": if it joins, server {me} has to be started with it in its list")
@@ -138,7 +144,7 @@ impl NetworkStage {
 
     /// Welcomes another server or member, with its store and the lost one whose place that takes.
     fn welcome_peer(&mut self, token: Token, named: &Named<'_>, now_ms: u64) -> Welcome {
-        let Named { peer, store, replaces, is_noted } = *named;
+        let Named { peer, store, replaces, is_noted, .. } = *named;
         let met = if is_noted {
             self.meet_store(peer, store, replaces)
         } else {
@@ -157,7 +163,7 @@ impl NetworkStage {
         self.become_caller(token, peer, now_ms);
         let store = self.port.identity.store;
         match self.member {
-            Some(member) => Welcome::Member { member, store },
+            Some(member) => Welcome::Member { member, store, told: self.told_to(peer) },
             None => Welcome::Server { store },
         }
     }
@@ -193,7 +199,8 @@ impl NetworkStage {
         }
         if self.member.is_some() && !self.port.stats.is_open() {
             let leads = self.port.stats.leader().filter(|leader| Some(*leader) != self.member);
-            return Welcome::NotLeading { leads, cluster: self.cluster.clone() };
+            let leads = leads.and_then(|leader| self.place_of(leader));
+            return Welcome::NotLeading { leads, cluster: self.described.clone(), addresses_of: self.addresses_of };
         }
         if let Some(old) = before.and_then(|client| self.sessions.token(client)) {
             // Its client has given it up, and needs the place.
@@ -220,8 +227,8 @@ impl NetworkStage {
             }
         };
         self.become_party(token, Party::Client(client));
-        let (store, cluster) = (self.store(), self.cluster.clone());
-        Welcome::Client { client, server: self.me, store, cluster, window: self.window }
+        let (store, cluster, addresses_of) = (self.store(), self.described.clone(), self.addresses_of);
+        Welcome::Client { client, server: self.me, store, cluster, addresses_of, window: self.window }
     }
 
     /// The store that clients know this server by. The members of a group name the same one, so
@@ -263,7 +270,10 @@ impl NetworkStage {
     pub(super) fn greet(&mut self, peer: PeerId, token: Token) {
         let (server, store) = (self.me, self.port.identity.store);
         let from = match self.member {
-            Some(member) => Caller::Member { server, member, store, replaces: self.port.identity.replaces().to_vec() },
+            Some(member) => {
+                let (replaces, told) = (self.port.identity.replaces().to_vec(), self.told_to(peer));
+                Caller::Member { server, member, store, replaces, told }
+            }
             None => Caller::Server { server, store, is_new: self.port.identity.is_tentative() },
         };
         let (cluster, map, nonce) = (self.cluster.name.clone(), Some(self.map.clone()), rand::random());
@@ -297,39 +307,62 @@ impl NetworkStage {
                 let what = format!("server {} is no group", server.server);
                 Err(WireError::Unreadable { what }.into())
             }
-            Welcome::Server { store } | Welcome::Member { store, .. } => {
-                let is_proven = self.greeted.get(&token).is_some_and(|(_, is_proven)| *is_proven);
-                if self.server_secret.is_some() && !is_proven {
-                    let what = format!("server {server} has not shown that it knows the secret");
-                    return Err(WireError::Unreadable { what }.into());
-                }
-                // Whose place a store takes is said by its own call, and so is it that the store of
-                // a server which runs alone is to be noted.
-                let met = match server.member {
-                    Some(_) => self.meet_store(server, store, &[]),
-                    None => self.port.identity.judge(server, store, &[]),
-                };
-                if let Met::Refused(why) = met {
-                    let what = format!("{why}, unless it calls here and says whose place it takes");
-                    return Err(WireError::Unreadable { what }.into());
-                }
-                let is_noted = self.greeted.get(&token).is_some_and(|(hello, _)| !hello.from.is_new());
-                if let Err(error) = self.port.identity.welcomed(server, is_noted) {
-                    self.failure = Some(error.to_string());
-                }
-                self.peers.welcomed(server);
-                self.become_party(token, Party::Called(server, true));
-                self.announce_to(server, 0);
-                Ok(())
+            Welcome::Removed { at } => self.was_removed(server, token, at),
+            Welcome::Waiting { store, .. } => {
+                let what = format!("server {server} is a new store, {store}, that waits to be added");
+                Err(WireError::Unreadable { what }.into())
             }
+            Welcome::Server { .. } | Welcome::Member { .. } => self.accepted(server, token, welcome),
             Welcome::Refused { why, .. } => Err(WireError::Refused { why }.into()),
             Welcome::Client { .. } | Welcome::NotLeading { .. } => {
                 Err(WireError::Unreadable { what: "a server was taken for a client".to_owned() }.into())
             }
         }
     }
+
+    /// A server or member that was called has accepted the call.
+    fn accepted(&mut self, server: PeerId, token: Token, welcome: Welcome) -> Result<(), Over> {
+        let (store, told) = match welcome {
+            Welcome::Server { store } => (store, None),
+            Welcome::Member { store, told, .. } => (store, told),
+            _ => return Ok(()),
+        };
+        if !self.is_proven(token) {
+            let what = format!("server {server} has not shown that it knows the secret");
+            return Err(WireError::Unreadable { what }.into());
+        }
+        // Whose place a store takes is said by its own call, and so is it that the store of
+        // a server which runs alone is to be noted.
+        let met = match server.member {
+            Some(_) => self.meet_store(server, store, &[]),
+            None => self.port.identity.judge(server, store, &[]),
+        };
+        if let Met::Refused(why) = met {
+            let what = format!("{why}, unless it calls here and says whose place it takes");
+            return Err(WireError::Unreadable { what }.into());
+        }
+        let is_noted = self.greeted.get(&token).is_some_and(|(hello, _)| !hello.from.is_new());
+        if let Err(error) = self.port.identity.welcomed(server, is_noted) {
+            self.failure = Some(error.to_string());
+        }
+        self.peers.welcomed(server);
+        self.become_party(token, Party::Called(server, true));
+        self.announce_to(server, 0);
+        self.tell_again(server, token, 0);
+        if let Some(told) = told.filter(|_| server.server == self.me) {
+            self.hear_told(server, told)?;
+        }
+        Ok(())
+    }
+
+    /// Returns true if the server or member that was called has proven that it knows the secret, or
+    /// need not.
+    pub(super) fn is_proven(&self, token: Token) -> bool {
+        let is_proven = self.greeted.get(&token).is_some_and(|(_, is_proven)| *is_proven);
+        self.server_secret.is_none() || is_proven
+    }
 }
 
-fn refused(why: String, is_temporary: bool) -> Welcome {
+pub(super) fn refused(why: String, is_temporary: bool) -> Welcome {
     Welcome::Refused { why, is_temporary }
 }

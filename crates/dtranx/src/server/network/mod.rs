@@ -7,6 +7,7 @@
 
 mod accepting;
 mod budget;
+mod changes;
 mod connection;
 mod handshake;
 mod incoming;
@@ -23,6 +24,7 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use mio::net::TcpListener;
@@ -38,6 +40,7 @@ use super::descriptors;
 use super::engine::Port;
 use super::event::{ToClient, ToServer};
 use super::member_event::ToMember;
+use super::roster::Roster;
 use super::stages::BATCH;
 use super::{ServerConfig, ServerError};
 use crate::cluster::{Cluster, MapId, PeerId};
@@ -51,6 +54,14 @@ const FIRST_CONNECTION: usize = 2;
 
 pub(super) struct NetworkStage {
     cluster: Cluster,
+    /// The same, as clients are told: with the addresses of the group's members of now.
+    described: Cluster,
+    /// Index of the configuration from which these addresses are.
+    addresses_of: u64,
+    /// The members of the group, and the number of their changes that was looked at last.
+    roster: Option<Arc<Roster>>,
+    rosters: u64,
+    allow_remote: bool,
     map: MapId,
     client_secret: Option<Secret>,
     server_secret: Option<Secret>,
@@ -167,6 +178,11 @@ impl NetworkStage {
         }
         Ok(Self {
             cluster: config.cluster.clone(),
+            described: config.cluster.clone(),
+            addresses_of: 0,
+            roster: None,
+            rosters: 0,
+            allow_remote: config.allow_remote,
             map: config.cluster.map_id(),
             client_secret: config.client_secret.clone(),
             server_secret: config.server_secret.clone(),

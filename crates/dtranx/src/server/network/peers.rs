@@ -35,6 +35,20 @@ impl Peers {
         self.peers.insert(id, peer);
     }
 
+    /// A server or member is called no longer. Returns the connection to it.
+    pub(super) fn remove(&mut self, id: PeerId) -> Option<Token> {
+        self.peers.remove(&id).and_then(|peer| peer.token)
+    }
+
+    /// The members of a server that is a group.
+    pub(super) fn of(&self, server: ServerId) -> Vec<PeerId> {
+        self.peers.keys().copied().filter(|peer| peer.server == server).collect()
+    }
+
+    pub(super) fn address(&self, peer: PeerId) -> Option<SocketAddr> {
+        self.peers.get(&peer).map(|peer| peer.address)
+    }
+
     pub(super) fn contains(&self, peer: PeerId) -> bool {
         self.peers.contains_key(&peer)
     }

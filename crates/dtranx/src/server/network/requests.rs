@@ -11,7 +11,7 @@ use crate::core::joining;
 use crate::core::machine::TranxEvent;
 use crate::core::{ClientId, CommitAnswer, Message, MessageId, Refusal, ServerId};
 use crate::server::admission;
-use crate::server::member_event::FromMembers;
+use crate::server::member_event::{Change, FromMembers};
 use crate::server::stages::BATCH;
 use crate::wire::{
     Ask, AskKind, GroupMessage, Hello, MemberMessage, Proof, Reply, Request, RequestHead, Response, Welcome, WireError,
@@ -35,6 +35,15 @@ enum Heard {
     Welcome(PeerId, Welcome),
     /// Nothing more is read from the party: it has got its refusal.
     Nothing,
+}
+
+/// The change of the group's members that a client asks for.
+const fn change(ask: &Ask) -> Option<Change> {
+    match *ask {
+        Ask::AddMember { address, store } => Some(Change::Add { address, store }),
+        Ask::RemoveMember(number) => Some(Change::Remove { number }),
+        _ => None,
+    }
 }
 
 fn understand(
@@ -147,6 +156,7 @@ impl NetworkStage {
             Heard::Message(from, message) => self.receive(from, message, now_ms),
             Heard::Group(from, GroupMessage::Leads { term }) => self.leaders.note(from, term),
             Heard::Group(from, GroupMessage::Message(message)) => self.receive(from.server, message, now_ms),
+            Heard::Member(from, MemberMessage::Told(told)) => self.hear_told(PeerId::member(self.me, from), told)?,
             Heard::Member(from, message) => {
                 // Without room it is as if it were lost on the way.
                 if let Some(ways) = &self.port.members {
@@ -215,6 +225,9 @@ impl NetworkStage {
     /// once.
     fn hand_on(&self, client: ClientId, id: u64, is_repeated: bool, ask: Ask) -> Result<(), Option<Reply>> {
         let message = MessageId(id);
+        if let Some(change) = change(&ask) {
+            return self.ask_for_change(client, id, change).map_err(Some);
+        }
         let question = match ask {
             Ask::Snapshot => Some((TranxEvent::Snapshot { client, message }, AskKind::Snapshot)),
             Ask::RequestOutcome { request, above } => {
@@ -297,7 +310,9 @@ fn refusal(head: RequestHead, limit: String) -> Option<Response> {
         | AskKind::Snapshot
         | AskKind::GetAt
         | AskKind::ScanAt
-        | AskKind::RequestOutcome => Reply::Refused(format!("the server is at its limit: {limit}")),
+        | AskKind::RequestOutcome
+        | AskKind::AddMember
+        | AskKind::RemoveMember => Reply::Refused(format!("the server is at its limit: {limit}")),
     };
     Some(Response { id: head.id, reply })
 }

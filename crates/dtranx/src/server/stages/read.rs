@@ -44,9 +44,13 @@ impl ReadStage {
             }
             Ask::GetAt { epoch, keys } => self.get_at(epoch, &keys),
             Ask::ScanAt { epoch, range, items } => self.scan_at(epoch, &range, items),
-            Ask::Commit(_) | Ask::CommitAgain { .. } | Ask::Status | Ask::Snapshot | Ask::RequestOutcome { .. } => {
-                Reply::Refused("this is no read".to_owned())
-            }
+            Ask::Commit(_)
+            | Ask::CommitAgain { .. }
+            | Ask::Status
+            | Ask::Snapshot
+            | Ask::RequestOutcome { .. }
+            | Ask::AddMember { .. }
+            | Ask::RemoveMember(_) => Reply::Refused("this is no read".to_owned()),
         }
     }
 

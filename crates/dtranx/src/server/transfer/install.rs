@@ -26,9 +26,9 @@ pub(super) fn begin_log(
     whole: Whole,
 ) -> Result<(), ServerError> {
     let new = data::new_log(config, &identity.folders().next().log(config))?;
-    let Whole { before, gc_payload, state } = whole;
+    let Whole { before, configured, gc_payload, state } = whole;
     let options = data::log_options(config, identity);
-    Beginning { before, gc_payload }.make(&*new, old, &options, state)?;
+    Beginning { before, configured, gc_payload }.make(&*new, old, &options, state)?;
     // It gets its first segment: tools take a log without any for one that has lost them.
     TranxLog::open(new, &options, |_, _| Ok(()))?;
     Ok(())

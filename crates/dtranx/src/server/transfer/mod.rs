@@ -21,7 +21,7 @@ pub(super) mod tests;
 pub(super) use install::install;
 pub(super) use taking::{Taking, Target};
 
-use crate::log::{Position, State};
+use crate::log::{Configured, Position, State};
 
 /// Name of a transfer (G16). Pieces of one name belong together whenever they were read: what has
 /// changed in between is in the log behind `before`, which the leader keeps.
@@ -37,6 +37,8 @@ pub(super) struct TransferName {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Whole {
     pub(super) before: Position,
+    /// The configuration that was in force there on the leader, if one was in its log.
+    pub(super) configured: Option<Configured>,
     /// Payload of the leader's GC log.
     pub(super) gc_payload: Vec<u8>,
     /// The member's own state: it has sent no later one to another member.

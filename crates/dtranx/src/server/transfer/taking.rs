@@ -1,11 +1,13 @@
 //! Items of a leader that are written into a folder beside the one that counts, piece by piece, in
 //! the order of keys.
 
+use crate::cluster::Places;
 use crate::core::{GcRecord, Key, StoreId, Write};
+use crate::log::Configured;
 use crate::server::data_folders::DataFolders;
 use crate::server::{ServerConfig, ServerError};
 use crate::storage::{Lsm, LsmOptions, Storage};
-use crate::wire::Piece;
+use crate::wire::{LastPiece, Piece};
 
 use super::TransferName;
 
@@ -28,8 +30,8 @@ pub(in crate::server) struct Taking {
     items: Lsm,
     /// The last key that is written.
     through: Option<Key>,
-    /// Payload of the leader's GC log, which comes with the last piece.
-    gc_payload: Option<Vec<u8>>,
+    /// What comes with the last piece.
+    last: Option<LastPiece>,
 }
 
 impl Taking {
@@ -50,7 +52,7 @@ impl Taking {
             must_exist: false,
         };
         let items = Lsm::open(&folder, config.server, options)?;
-        Ok(Self { name, items, through: None, gc_payload: None })
+        Ok(Self { name, items, through: None, last: None })
     }
 
     pub(in crate::server) const fn name(&self) -> TransferName {
@@ -62,9 +64,9 @@ impl Taking {
         self.through.as_ref()
     }
 
-    /// Payload of the leader's GC log, if all pieces are written and synced.
-    pub(in crate::server) fn whole(&self) -> Option<&[u8]> {
-        self.gc_payload.as_deref()
+    /// What the log has to know that begins behind the items, if all pieces are written and synced.
+    pub(in crate::server) const fn whole(&self) -> Option<&LastPiece> {
+        self.last.as_ref()
     }
 
     /// Writes the next piece, and syncs it. Nothing is written of one that is not the next, or that
@@ -84,7 +86,7 @@ impl Taking {
         if let Some((last, _)) = piece.items.last() {
             self.through = Some(last.clone());
         }
-        self.gc_payload = piece.last.as_ref().map(|payload| payload.to_vec());
+        self.last.clone_from(&piece.last);
         Ok(())
     }
 }
@@ -95,6 +97,9 @@ fn is_plausible(piece: &Piece) -> bool {
     let keys: Vec<_> = piece.after.iter().chain(piece.items.iter().map(|(key, _)| key)).collect();
     let is_in_order = keys.windows(2).all(|pair| pair[0] < pair[1]);
     let is_record = |payload: &[u8]| payload.is_empty() || postcard::from_bytes::<GcRecord>(payload).is_ok();
-    let is_last = piece.last.as_ref().map(|payload| is_record(payload));
-    is_in_order && is_last.unwrap_or(!piece.items.is_empty())
+    let are_members = |Configured { at, bytes }: &Configured| {
+        (1..=piece.before.index).contains(&at.index) && at.term <= piece.before.term && Places::decode(bytes).is_some()
+    };
+    let is_last = |last: &LastPiece| is_record(&last.gc_payload) && last.configured.as_ref().is_none_or(are_members);
+    is_in_order && piece.last.as_ref().map_or(!piece.items.is_empty(), is_last)
 }

@@ -14,7 +14,7 @@ use crate::server::data_folders::DataFolders;
 use crate::server::identity::Identity;
 use crate::server::{ServerConfig, ServerError};
 use crate::storage::ScanLimit;
-use crate::wire::Piece;
+use crate::wire::{LastPiece, Piece};
 
 const GROUP: ServerId = ServerId(1);
 const NAME: TransferName = TransferName { term: 5, before: at(4, 60) };
@@ -32,6 +32,11 @@ fn item(number: u64) -> Item {
     Item { value: Value::new(number.to_string()).unwrap(), version: TranxId { server: GROUP, number } }
 }
 
+/// End of a transfer with this payload of a GC log.
+fn last(gc_payload: &[u8], configured: Option<Configured>) -> Option<LastPiece> {
+    Some(LastPiece { gc_payload: Bytes::copy_from_slice(gc_payload), configured })
+}
+
 fn gc_payload() -> Vec<u8> {
     let record = GcRecord { reserved_through: 70, low_water: vec![(GROUP, 50)], ..GcRecord::default() };
     postcard::to_stdvec(&record).unwrap()
@@ -41,7 +46,7 @@ fn gc_payload() -> Vec<u8> {
 fn piece(after: Option<&str>, keys: &[&str], version: u64, is_last: bool) -> Piece {
     let TransferName { term, before } = NAME;
     let items = keys.iter().map(|text| (key(text), item(version))).collect();
-    let last = is_last.then(|| Bytes::from(gc_payload()));
+    let last = if is_last { last(&gc_payload(), None) } else { None };
     Piece { term, before, after: after.map(key), items, last }
 }
 
@@ -129,7 +134,7 @@ impl Store {
 }
 
 fn whole() -> Whole {
-    Whole { before: NAME.before, gc_payload: gc_payload(), state: OWN }
+    Whole { before: NAME.before, configured: None, gc_payload: gc_payload(), state: OWN }
 }
 
 #[test]
@@ -138,7 +143,7 @@ fn crash_at_each_step_leaves_the_old_store_or_the_new_one() {
     let taken = |pieces: &[Piece]| {
         let mut taking = store.taking(NAME);
         pieces.iter().for_each(|piece| taking.take(piece).unwrap());
-        taking.whole().map(<[u8]>::to_vec)
+        taking.whole().map(|last| last.gc_payload.to_vec())
     };
     let pieces = [piece(None, &["a", "c"], 50, false), piece(Some("c"), &["d"], 60, true)];
     for number in 0..pieces.len() {
@@ -203,7 +208,8 @@ fn piece_that_is_not_the_next_is_not_written() {
         piece(Some("c"), &["e", "d"], 1, false),
         piece(Some("c"), &["b"], 1, true),
         piece(Some("c"), &[], 1, false),
-        Piece { last: Some(Bytes::from_static(&[1])), ..piece(Some("c"), &["d"], 1, false) },
+        Piece { last: last(&[1], None), ..piece(Some("c"), &["d"], 1, false) },
+        Piece { last: last(&gc_payload(), Some(Configured::default())), ..piece(Some("c"), &["d"], 1, false) },
     ];
     for wrong in wrong {
         taking.take(&wrong).unwrap();
@@ -211,7 +217,7 @@ fn piece_that_is_not_the_next_is_not_written() {
     }
     taking.take(&piece(Some("c"), &["d"], 60, true)).unwrap();
     taking.take(&piece(Some("d"), &["e"], 1, true)).unwrap();
-    assert_eq!(taking.whole(), Some(&gc_payload()[..]));
+    assert_eq!(taking.whole().map(|last| &last.gc_payload[..]), Some(&gc_payload()[..]));
     drop(taking);
     install(&store.config, whole()).unwrap();
     store.assert_new();

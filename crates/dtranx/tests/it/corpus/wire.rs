@@ -1,16 +1,16 @@
 //! Corpus of encoded messages and records, with one of each kind.
 
-use dtranx::cluster::{Cluster, Server};
+use dtranx::cluster::{Cluster, Place, Places, Role, Server};
 use dtranx::core::{
     Again, ClientId, CommitAnswer, Current, Epoch, GcRecord, Incarnation, Item, Key, KeyRange, LimitError, Message,
     MessageId, Moved, Moving, Outcome, Read, Record, Refusal, RequestId, ScanRead, ServerId, Settlement,
     SnapshotAnswer, SnapshotMessage, Standing, StoreId, Transaction, TranxId, ValidationId, Value, Vote, Write,
 };
-use dtranx::log::{Position, payload};
+use dtranx::log::{Configured, Position, payload};
 use dtranx::stage::{QueueReading, Readings, StageReading};
 use dtranx::wire::{
-    Ask, BatchEntry, Caller, ConnectionStats, GroupMessage, Hello, MemberMessage, Piece, Proof, Reply, Request,
-    Response, ServerStatus, Welcome, decode, encode, next_frame, preface,
+    Ask, BatchEntry, Caller, ConnectionStats, GroupMessage, GroupStatus, Hello, LastPiece, MemberMessage, Piece, Proof,
+    Reply, Request, Response, ServerStatus, Told, Welcome, decode, encode, next_frame, preface,
 };
 use serde::Serialize;
 
@@ -77,17 +77,26 @@ fn hellos() -> Vec<(&'static str, Hello)> {
         ("new_server", hello(Caller::Server { server: ServerId(300), store: STORE, is_new: true })),
         ("client", Hello { cluster: String::new(), map: None, to: None, from: Caller::Client(None), nonce: [9; 16] }),
         ("client_again", hello(Caller::Client(Some(CLIENT)))),
-        ("member", hello(Caller::Member { server: ServerId(300), member: 2, store: STORE, replaces: vec![] })),
+        (
+            "member",
+            hello(Caller::Member { server: ServerId(300), member: 2, store: STORE, replaces: vec![], told: None }),
+        ),
         (
             "member_in_a_lost_ones_place",
-            hello(Caller::Member { server: ServerId(300), member: 2, store: STORE, replaces: vec![LOST] }),
+            hello(Caller::Member {
+                server: ServerId(300),
+                member: 2,
+                store: STORE,
+                replaces: vec![LOST],
+                told: told(),
+            }),
         ),
     ]
 }
 
 fn welcomes() -> Vec<(&'static str, Welcome)> {
-    let client =
-        Welcome::Client { client: CLIENT, server: ServerId(1), store: STORE, cluster: cluster(), window: 1024 };
+    let (server, store, cluster, addresses_of) = (ServerId(1), STORE, cluster(), 0);
+    let client = Welcome::Client { client: CLIENT, server, store, cluster, addresses_of, window: 1024 };
     let refused = Welcome::Refused { why: "another cluster".to_owned(), is_temporary: true };
     let challenge = Welcome::Challenge { nonce: [9; 16], proof: Proof([5; 32]) };
     vec![
@@ -95,9 +104,23 @@ fn welcomes() -> Vec<(&'static str, Welcome)> {
         ("server", Welcome::Server { store: STORE }),
         ("client", client),
         ("refused", refused),
-        ("member", Welcome::Member { member: 3, store: STORE }),
-        ("not_leading", Welcome::NotLeading { leads: Some(3), cluster: group() }),
+        ("member", Welcome::Member { member: 3, store: STORE, told: told() }),
+        ("not_leading", Welcome::NotLeading { leads: Some(3), cluster: group(), addresses_of: 70_000 }),
+        ("removed", Welcome::Removed { at: 70_000 }),
+        ("waiting", Welcome::Waiting { cluster: "bank".to_owned(), server: ServerId(300), store: STORE }),
     ]
+}
+
+/// A configuration with a member in each of the roles, as one of them tells it.
+fn told() -> Option<Told> {
+    let roles = [Role::Votes, Role::Goes, Role::Comes, Role::Learns];
+    let place = |(number, role): (u8, Role)| {
+        let address = ([127, 0, 0, 1], 7000 + u16::from(number)).into();
+        Place { number, store: StoreId([number; 16]), address, role }
+    };
+    let places = Places { given: 9, places: (1..).zip(roles).map(place).collect() };
+    let at = Position { term: 69_999, index: 70_000 };
+    Some(Told { at, is_settled: false, places, stores: vec![(1, STORE)] })
 }
 
 /// A cluster of one server, which is a group.
@@ -112,8 +135,10 @@ fn member_messages() -> Vec<(&'static str, MemberMessage)> {
     let entry = |term, records: &[&[u8]]| BatchEntry { term, payload: payload(records.iter().copied()).into() };
     let entries = vec![entry(69_999, &[b"one", b""]), entry(70_000, &[])];
     let items = vec![(key("a"), item()), (key("b"), item())];
-    let gc_payload = Some(b"marks".to_vec().into());
-    let last_piece = Piece { term, before: last, after: Some(key("b")), items: vec![], last: gc_payload };
+    let configured = Some(Configured { at: Position { term: 3, index: 7 }, bytes: b"members".to_vec() });
+    let end = Some(LastPiece { gc_payload: b"marks".to_vec().into(), configured });
+    let last_piece = Piece { term, before: last, after: Some(key("b")), items: vec![], last: end };
+    let (members, settled) = (vec![1, u64::MAX], Some(last));
     vec![
         ("batch", MemberMessage::Batch { term, committed: 3, before: last, entries }),
         ("heartbeat", MemberMessage::Batch { term, committed: 3, before: last, entries: vec![] }),
@@ -129,7 +154,8 @@ fn member_messages() -> Vec<(&'static str, MemberMessage)> {
         ("last_piece", MemberMessage::Piece(last_piece)),
         ("taken", MemberMessage::Taken { term, before: last, through: Some(key("b")) }),
         ("rejoin", MemberMessage::Rejoin),
-        ("rejoin_answer", MemberMessage::RejoinAnswer { term, last, is_rejoining: true, members: vec![1, u64::MAX] }),
+        ("rejoin_answer", MemberMessage::RejoinAnswer { term, last, is_rejoining: true, members, settled }),
+        ("told", MemberMessage::Told(told().unwrap())),
     ]
 }
 
@@ -188,6 +214,7 @@ fn responses() -> Vec<(&'static str, Response)> {
         ("too_old", Reply::Snapshot(SnapshotAnswer::Refused(too_old))),
         ("found_at", Reply::FoundAt { items: vec![(key("a"), item())], through: Some(key("b")) }),
         ("not_here", Reply::NotHere(moved())),
+        ("place", Reply::Place(4)),
     ];
     replies.into_iter().map(|(name, reply)| (name, Response { id: 5, reply })).collect()
 }
@@ -225,6 +252,7 @@ fn status() -> ServerStatus {
         },
         peers: vec![ServerId(300)],
         readings: Readings { stages: vec![stage], queues: vec![queue] },
+        group: told().map(|told| GroupStatus { leads: 3, told, committed: 70_001, reached: vec![(1, 70_000)] }),
     }
 }
 

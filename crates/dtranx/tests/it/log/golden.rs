@@ -9,7 +9,7 @@ use dtranx::log::{FORMAT_VERSION, LogOptions, Memory, Position, SegmentNumber, S
 use crate::log::{options, reclaim, segment_file};
 
 const SEGMENT_HEADER: &str = "\
-    445452582d57414c060007008d1afbe2\
+    445452582d57414c0700070075c7b17c\
     01000000000000000010000000000000\
     00000000000000003031323334353637\
     38396162636465660000000000000000";
@@ -17,7 +17,7 @@ const SEGMENT_HEADER: &str = "\
 /// Header of the second segment, which was made ahead. It therefore does not give the number of the
 /// segment's first block.
 const AHEAD_HEADER: &str = "\
-    445452582d57414c0600070042ccd8bb\
+    445452582d57414c07000700ba119225\
     02000000000000000010000000000000\
     ffffffffffffffff3031323334353637\
     38396162636465660000000000000000";
@@ -43,13 +43,14 @@ const SEAL: &str = "\
 /// Generation 2 of the GC log, in the first half: the oldest segment is 1, the caller's bytes are
 /// "lc".
 const GC_HALF: &str = "\
-    445452582d47434c060007004d10a31d\
+    445452582d47434c07000700cd63ac02\
     02000000000000000100000000000000\
     02000000000000003031323334353637\
     38396162636465660000000000000000\
     00000000000000000000000000000000\
     00000000000000000000000000000000\
-    6c63";
+    00000000000000000000000000000000\
+    00000000000000006c63";
 
 /// Entry 1 of term 3 in a group, with the record "third".
 const ENTRY: &str = "\
@@ -74,17 +75,18 @@ const STATE_WITH_VOTE: &str = "\
 
 /// Generation 2 of that member's GC log, with the newest state.
 const GC_HALF_OF_MEMBER: &str = "\
-    445452582d47434c060007007a0545e5\
+    445452582d47434c07000700717c3722\
     02000000000000000100000000000000\
     02000000010000003031323334353637\
     38396162636465660000000000000000\
     00000000000000000300000000000000\
     01000000000000000900000000000000\
-    6c63";
+    00000000000000000000000000000000\
+    00000000000000006c63";
 
 #[test]
-fn format_version_6_has_these_bytes() {
-    assert_eq!(FORMAT_VERSION, 6);
+fn format_version_7_has_these_bytes() {
+    assert_eq!(FORMAT_VERSION, 7);
     let medium = Memory::new();
     let options = LogOptions { store: StoreId(*b"0123456789abcdef"), ..options(4096) };
     let mut opened = TranxLog::open(Arc::new(medium.clone()), &options, |_, _| Ok(())).unwrap();
@@ -106,7 +108,7 @@ fn format_version_6_has_these_bytes() {
     assert!(ahead.len() == 4096 && ahead[64..].iter().all(|byte| *byte == 0));
     let gc_log = medium.contents("gc.log").unwrap();
     assert_eq!(gc_log.len(), 128 * 1024);
-    assert_eq!(hex(&gc_log[..98]), GC_HALF);
+    assert_eq!(hex(&gc_log[..122]), GC_HALF);
 }
 
 #[test]
@@ -125,7 +127,7 @@ fn blocks_of_a_member_have_these_bytes() {
     assert_eq!(hex(&segment[64..128]), ENTRY);
     assert_eq!(hex(&segment[128..192]), STATE);
     assert_eq!(hex(&segment[192..256]), STATE_WITH_VOTE);
-    assert_eq!(hex(&medium.contents("gc.log").unwrap()[..98]), GC_HALF_OF_MEMBER);
+    assert_eq!(hex(&medium.contents("gc.log").unwrap()[..122]), GC_HALF_OF_MEMBER);
 }
 
 fn hex(bytes: &[u8]) -> String {

@@ -1,5 +1,6 @@
 //! Tests of the log on its media: records that come back after crashes, and files that are refused.
 mod ahead;
+mod configurations;
 mod crashes;
 mod cuts;
 mod damage;

@@ -161,7 +161,7 @@ fn member_notes_a_server_that_joins_when_the_others_of_its_group_have_it_in_thei
     });
     let caller = |number: u8| {
         let (store, replaces) = (StoreId([number; 16]), vec![]);
-        Caller::Member { server: ME, member: number, store, replaces }
+        Caller::Member { server: ME, member: number, store, replaces, told: None }
     };
     let say = |rig: &mut Rig, from: Caller, joined: bool| {
         let map = Some(listed(rig, joined));

@@ -1,6 +1,12 @@
 //! Members of groups: who is welcomed, whose messages are taken, and which callers hear who leads.
 
+use std::collections::BTreeMap;
+
 use super::*;
+use crate::cluster::Places;
+use crate::log::Position;
+use crate::server::roster::Roster;
+use crate::wire::Told;
 
 /// The first member of a group of three.
 fn member() -> Rig {
@@ -14,7 +20,13 @@ fn member() -> Rig {
 #[test]
 fn members_of_the_group_are_welcomed_and_heard_and_nobody_else_is() {
     let mut rig = member();
-    let caller = |member, store| Caller::Member { server: ME, member, store: StoreId([store; 16]), replaces: vec![] };
+    let caller = |member, store| Caller::Member {
+        server: ME,
+        member,
+        store: StoreId([store; 16]),
+        replaces: vec![],
+        told: None,
+    };
     let (mut other, welcome) = rig.greet(caller(2, 2));
     assert!(matches!(welcome, Welcome::Member { member: 1, .. }), "{welcome:?}");
     other.say(&MemberMessage::Round { term: 5, number: 6 });
@@ -65,6 +77,7 @@ fn member_starts_again_when_it_meets_a_store_in_a_lost_ones_place() {
         member: 2,
         store: StoreId([store; 16]),
         replaces: replaces.map(|store| StoreId([store; 16])).into_iter().collect(),
+        told: None,
     };
     // It had the store of twos.
     let (_, welcome) = rig.greet(caller(9, Some(8)));
@@ -102,7 +115,7 @@ fn client_of_a_member_that_does_not_serve_is_told_who_leads() {
     for known in [None, Some(3), Some(1)] {
         rig.stage.port.stats.note_leader(known);
         let (_, welcome) = rig.greet(Caller::Client(None));
-        let Welcome::NotLeading { leads, cluster } = welcome else { panic!("{welcome:?}") };
+        let Welcome::NotLeading { leads, cluster, .. } = welcome else { panic!("{welcome:?}") };
         assert_eq!((leads, cluster.addresses(ME).len()), (known.filter(|member| *member == 3), 3));
     }
     rig.stage.port.stats.open(Incarnation(7));
@@ -125,7 +138,8 @@ fn messages_of_a_groups_members_are_those_of_one_server() {
     let mut callers = Vec::new();
     for member in [2, 3] {
         let store = StoreId([member; 16]);
-        let (mut caller, welcome) = rig.greet(Caller::Member { server: OTHER, member, store, replaces: vec![] });
+        let (mut caller, welcome) =
+            rig.greet(Caller::Member { server: OTHER, member, store, replaces: vec![], told: None });
         assert!(matches!(welcome, Welcome::Server { .. }), "{welcome:?}");
         caller.say(&GroupMessage::<Message>::Leads { term: member.into() });
         caller.say(&GroupMessage::Message(inquire(member.into())));
@@ -162,4 +176,84 @@ fn member_that_does_not_serve_drops_what_servers_say() {
     let mut left = Vec::new();
     rig.peers.take(8, &mut left);
     assert!(left.iter().all(|event| matches!(event, TranxEvent::ServerGone { .. })), "{left:?}");
+}
+
+/// What a member of four says of its group: the fourth one was added.
+fn told_of_four() -> Told {
+    let stores: BTreeMap<u8, StoreId> = (1..=4).map(|number| (number, StoreId([number; 16]))).collect();
+    let addresses = [0, 1, 2, 3].map(|port| ([127, 0, 0, 1], port).into());
+    let at = Position { term: 2, index: 9 };
+    let places = Places::first(&stores, &addresses);
+    Told { at, is_settled: true, places, stores: stores.into_iter().collect() }
+}
+
+/// The first member of three has lost its store, and another one takes its place.
+fn in_a_lost_ones_place() -> Rig {
+    Rig::unmet(|config| {
+        let members = [0, 1, 2].map(|port| ([127, 0, 0, 1], port).into());
+        config.cluster = Cluster::of_group("test", ME, members.to_vec());
+        config.member = Some(1);
+        config.replace = vec![StoreId([1; 16])];
+    })
+}
+
+#[test]
+fn store_in_a_lost_ones_place_hears_of_a_member_that_was_added_by_that_ones_call_or_by_another_member() {
+    let fourth = PeerId::member(ME, 4);
+    let caller = |number: u8, told| Caller::Member {
+        server: ME,
+        member: number,
+        store: StoreId([number; 16]),
+        replaces: vec![],
+        told,
+    };
+    let mut rig = in_a_lost_ones_place();
+    let (_, welcome) = rig.greet(caller(4, None));
+    assert!(matches!(welcome, Welcome::Refused { .. }), "{welcome:?}");
+    let (_socket, welcome) = rig.greet(caller(4, Some(told_of_four())));
+    assert!(matches!(welcome, Welcome::Member { .. }), "{welcome:?}");
+    // The other one knew nothing yet when it called.
+    let mut rig = in_a_lost_ones_place();
+    let (mut second, welcome) = rig.greet(caller(2, None));
+    assert!(matches!(welcome, Welcome::Member { .. }), "{welcome:?}");
+    second.say(&MemberMessage::Told(told_of_four()));
+    rig.until("call of the fourth", |rig| rig.stage.peers.contains(fourth).then_some(()));
+    assert_eq!(rig.stage.port.identity.unmet(), [3, 4]);
+}
+
+#[test]
+fn only_a_store_that_is_known_in_a_removed_place_is_told_so_and_nothing_of_another_group_counts() {
+    let mut rig = member();
+    let mut told = told_of_four();
+    told.places.places.retain(|place| [1, 3].contains(&place.number));
+    let settled = (told.at, told.places.clone());
+    let heard = [(3, ([127, 0, 0, 1], 2).into())].into();
+    rig.stage.port.stats.note_roster(Roster { settled, told, heard });
+    let second = PeerId::member(ME, 2);
+    rig.until("members of now", |rig| (!rig.stage.peers.contains(second)).then_some(()));
+    let caller = |member, store, told| Caller::Member {
+        server: ME,
+        member,
+        store: StoreId([store; 16]),
+        replaces: vec![],
+        told,
+    };
+    let (_, welcome) = rig.greet(caller(2, 2, None));
+    assert!(matches!(welcome, Welcome::Removed { at: 9 }), "{welcome:?}");
+    // The fourth was removed before this one heard of its store.
+    for (number, store) in [(2, 7), (4, 4)] {
+        let (_, welcome) = rig.greet(caller(number, store, None));
+        assert!(matches!(welcome, Welcome::Refused { .. }), "{welcome:?}");
+    }
+    // A later configuration, but its stores are none of this group's.
+    let stores: BTreeMap<u8, StoreId> = (5..=9).map(|number| (number, StoreId([number + 100; 16]))).collect();
+    let other = Told {
+        at: Position { term: 9, index: 99 },
+        is_settled: true,
+        places: Places::first(&stores, &[]),
+        stores: stores.into_iter().collect(),
+    };
+    let (_, welcome) = rig.greet(caller(9, 109, Some(other)));
+    assert!(matches!(welcome, Welcome::Refused { .. }), "{welcome:?}");
+    assert!(!rig.stage.peers.contains(PeerId::member(ME, 9)));
 }

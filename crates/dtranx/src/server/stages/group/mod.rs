@@ -1,6 +1,7 @@
 //! The stage of a group's member: its machine (`core::group`), and around it what the machine does
 //! not have: timers, the records of entries, and what waits for a round.
 //!
+//! - `known`: the members, by the configurations that this one knows. `changes`: how they change.
 //! - `timers`: durations. `entries`: records of the node become entries. `batches`: which entries
 //!   go to which follower. `answers`: what waits for a round. `translate`: messages as they travel.
 //!   `retention`: how much of the log is kept for followers.
@@ -12,7 +13,9 @@
 
 mod answers;
 mod batches;
+mod changes;
 mod entries;
+mod known;
 mod retention;
 mod timers;
 mod transfers;
@@ -23,17 +26,20 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
-use noraft::LogEntry;
+use noraft::{ClusterConfig, LogEntry};
 
 use self::answers::Answers;
 use self::batches::{Batches, Next};
+use self::changes::Said;
 use self::entries::{Entries, Gathered};
+use self::known::{At, Known};
 use self::retention::{Retention, Room};
 use self::timers::Timers;
 use self::translate::{Outgoing, Payloads};
 use super::BATCH;
+use crate::cluster::Places;
 use crate::core::StoreId;
-use crate::core::group::{self, Command, Config, Event, Found, Group, MemberId, Placed, Rejoin, State, Term, Timer};
+use crate::core::group::{self, Command, Config, Event, Found, Group, MemberId, Rejoin, State, Term, Timer, Unchanged};
 use crate::core::machine::TranxEvent;
 use crate::log::{self, Outline, Position};
 use crate::server::event::{Append, ToClient, ToServer};
@@ -43,7 +49,7 @@ use crate::server::member_event::{
 use crate::server::stats::ServerStats;
 use crate::server::transfer::Whole;
 use crate::stage::{Inlet, Outlet, Source, Stage};
-use crate::wire::MemberMessage;
+use crate::wire::{MemberMessage, Told};
 
 /// Messages of other members that are handled in one turn.
 const HEARD: usize = 64;
@@ -55,10 +61,17 @@ pub(in crate::server) struct GroupStage {
     sources: Sources,
     outlets: Outlets,
     /// Content of the log when it was opened, until the machine begins.
-    found: Option<Found>,
+    found: Option<(State, Outline)>,
     machine: Option<Group>,
-    /// Numbers of the members, by their stores.
+    known: Option<Known>,
+    /// Numbers of the members whose questions are heard, by their stores.
     members: BTreeMap<MemberId, u8>,
+    /// What other members have told before the machine begins, by their numbers.
+    told_early: BTreeMap<u8, Told>,
+    /// What was said of the configurations that are in force and settled.
+    said: Option<Said>,
+    /// Reason why the change that was asked for last did not begin.
+    unchanged: Option<Unchanged>,
     timers: Timers,
     entries: Entries,
     batches: Batches,
@@ -138,15 +151,18 @@ impl GroupStage {
         let (restart, whole) = over;
         let (outline, state) = opened;
         let state = State { term: state.term, vote: state.vote.map(MemberId), committed: outline.committed };
-        let entries = translate::entries(outline);
         Self {
             me,
             stats,
             sources,
             outlets,
-            found: Some(Found { state, entries }),
+            found: Some((state, outline.clone())),
             machine: None,
+            known: None,
             members: BTreeMap::new(),
+            told_early: BTreeMap::new(),
+            said: None,
+            unchanged: None,
             timers: Timers::default(),
             entries: Entries::default(),
             batches: Batches::default(),
@@ -165,21 +181,30 @@ impl GroupStage {
     }
 
     /// Begins to take part: all stores of the group are known.
-    fn begin(&mut self, stores: &BTreeMap<u8, StoreId>, rejoins: Option<Rejoin>, now_ms: u64) -> Result<(), String> {
-        let (Some(found), Some(own)) = (self.found.take(), stores.get(&self.me)) else { return Ok(()) };
-        self.members = stores.iter().map(|(member, store)| (id(store), *member)).collect();
-        if self.members.len() != stores.len() {
-            return Err("two stores of the group have the same first 64 bits".to_owned());
-        }
+    fn begin(
+        &mut self,
+        stores: BTreeMap<u8, StoreId>,
+        before: At,
+        rejoins: Option<Rejoin>,
+        now_ms: u64,
+    ) -> Result<(), String> {
+        let (Some((state, outline)), Some(own)) = (self.found.take(), stores.get(&self.me)) else { return Ok(()) };
+        let me = id(own);
+        let known = Known::new(self.me, stores, before, &outline)?;
         let config = Config {
-            me: id(own),
-            before: Placed::first(self.members.keys().copied().collect()),
+            me,
+            before: known.placed(),
             rejoins,
             #[cfg(test)]
             flaw: None,
         };
+        let found = Found { state, entries: known.entries(&outline) };
+        self.known = Some(known);
         self.machine = Some(Group::start(config, found, &mut self.commands));
-        self.carry_out(&mut Staged::Nothing, now_ms)
+        self.note_configurations(now_ms);
+        self.carry_out(&mut Staged::Nothing, now_ms)?;
+        let early = std::mem::take(&mut self.told_early);
+        early.into_iter().try_for_each(|(from, told)| self.hear_told(from, &told, now_ms))
     }
 
     /// Gives the machine an event, and carries out what it wants.
@@ -205,6 +230,7 @@ impl GroupStage {
             self.carry_out_one(command, staged, now_ms)?;
         }
         self.commands = commands;
+        self.note_configurations(now_ms);
         Ok(())
     }
 
@@ -254,8 +280,7 @@ impl GroupStage {
                 }
             }
             Command::Stop(damage) => return Err(stopped(damage)),
-            // Nobody asks for a change: servers have the first configuration alone (0088).
-            Command::Unchanged(_) => {}
+            Command::Unchanged(why) => self.unchanged = Some(why),
         }
         Ok(())
     }
@@ -315,6 +340,9 @@ impl GroupStage {
             let payload = match (&mut *staged, kind) {
                 // The first entry of a leader's own term.
                 (_, LogEntry::Term(_)) if is_own => Bytes::new(),
+                (_, LogEntry::ClusterConfig(config)) if is_own => {
+                    self.spelled(&config).ok_or_else(|| format!("{entry} has a member that is not known"))?
+                }
                 (Staged::Batch(payloads), _) => {
                     let found = payloads.remove(&entry.index).filter(|(term, _)| *term == entry.term);
                     found.map(|(_, payload)| payload).ok_or_else(|| format!("{entry} was not in the leader's batch"))?
@@ -326,12 +354,21 @@ impl GroupStage {
                 }
                 (Staged::Nothing, _) => return Err(format!("{entry} has no records")),
             };
+            if let Some(known) = &mut self.known {
+                known.written(entry, log::configuration(&payload).and_then(Places::decode));
+            }
             if self.leads.is_some() {
                 self.batches.keep(entry.index, entry.term, payload.clone());
             }
             written.push((entry, payload));
         }
         Ok(written)
+    }
+
+    /// The payload of a configuration that this leader appends.
+    fn spelled(&self, config: &ClusterConfig) -> Option<Bytes> {
+        let places = self.known.as_ref()?.spelled(config)?;
+        Some(log::configuration_payload(&places.encode()).into())
     }
 
     fn send(&mut self, to: MemberId, message: group::Message, now_ms: u64) {
@@ -377,10 +414,16 @@ impl GroupStage {
             }
             return Ok(());
         }
-        let Some((message, payloads)) = translate::understand(from_id, message) else { return Ok(()) };
+        if let MemberMessage::Told(told) = message {
+            return self.hear_told(from, &told, now_ms);
+        }
+        let known = &mut self.known;
+        let configuration = |bytes: &[u8]| known.as_mut().and_then(|known| known.understood(bytes));
+        let Some((message, payloads)) = translate::understand(from_id, message, configuration) else { return Ok(()) };
         self.on(Event::Receive { from: from_id, message }, Staged::Batch(payloads), now_ms)?;
         if acknowledges {
             self.note_reached(from, from_id, now_ms);
+            self.promote(now_ms)?;
         }
         let follows = |machine: &Group| machine.leads().is_none() && Some(machine.term().get()) == batch_term;
         if self.machine.as_ref().is_some_and(follows) {
@@ -452,8 +495,10 @@ impl Stage for GroupStage {
         handled += self.sources.members.take(HEARD, &mut heard);
         for event in heard {
             match event {
-                FromMembers::Met { stores, rejoins } => self.begin(&stores, rejoins, now_ms)?,
+                FromMembers::Met { stores, before, rejoins } => self.begin(stores, before, rejoins, now_ms)?,
                 FromMembers::Heard { from, message } => self.hear(from, message, now_ms)?,
+                FromMembers::Told { from, told } => self.hear_told(from, &told, now_ms)?,
+                FromMembers::Asked { client, id, change } => self.change(client, id, change, now_ms)?,
             }
         }
         let mut answers = Vec::new();
@@ -472,6 +517,8 @@ impl Stage for GroupStage {
             self.on(Event::Tick(timer), Staged::Nothing, now_ms)?;
             if timer == Timer::Heartbeat {
                 self.tell_what_is_spare(now_ms);
+                self.promote(now_ms)?;
+                self.note_progress();
             }
         }
         self.outlets.flush();

@@ -1,12 +1,14 @@
 //! How much of its log a leader keeps for its followers. A segment may go once every member has
 //! what is in it; a member that is away is waited for as long as there is room.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::core::group::{Group, MemberId};
 
 /// Time after its last acknowledgement from which on a member counts as away, in milliseconds.
 const AWAY_MS: u64 = 10_000;
+/// The same for a change of the members that needs its answers.
+const SILENT_MS: u64 = 2_000;
 
 /// Time at which each follower has acknowledged something last, and the entries that may go.
 #[derive(Debug, Default)]
@@ -29,8 +31,21 @@ impl Retention {
         *self = Self { acknowledged_ms: others.map(|member| (member, now_ms)).collect(), spare: 0 };
     }
 
+    /// These are the other members that are waited for at all: new ones count as present.
+    pub(super) fn keep(&mut self, others: BTreeSet<MemberId>, now_ms: u64) {
+        self.acknowledged_ms.retain(|member, _| others.contains(member));
+        for member in others {
+            self.acknowledged_ms.entry(member).or_insert(now_ms);
+        }
+    }
+
     pub(super) fn acknowledged(&mut self, by: MemberId, now_ms: u64) {
         self.acknowledged_ms.insert(by, now_ms);
+    }
+
+    /// Returns true if a member has acknowledged something lately.
+    pub(super) fn answers(&self, member: MemberId, now_ms: u64) -> bool {
+        self.acknowledged_ms.get(&member).is_some_and(|at_ms| now_ms < at_ms + SILENT_MS)
     }
 
     /// A member lacks entries that are gone, and is not waited for until it is heard of again.
@@ -95,6 +110,16 @@ mod tests {
         assert_eq!(retention.least(counted, LITTLE, AWAY_MS), 70);
         retention.acknowledged(MemberId(2), AWAY_MS);
         assert_eq!(retention.least(counted, LITTLE, AWAY_MS), 30);
+    }
+
+    #[test]
+    fn member_that_goes_is_not_waited_for_and_a_new_one_is() {
+        let mut retention = one_away();
+        retention.keep([MemberId(1), MemberId(3)].into(), AWAY_MS);
+        let counted = |member: &MemberId| if member.0 == 3 { 40 } else { counted(member) };
+        assert_eq!(retention.least(counted, MUCH, AWAY_MS), 40);
+        retention.keep([MemberId(1)].into(), AWAY_MS);
+        assert_eq!(retention.least(counted, LITTLE, AWAY_MS), 70);
     }
 
     #[test]

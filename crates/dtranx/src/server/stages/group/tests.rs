@@ -5,7 +5,7 @@ mod items;
 
 mod transfers;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, OnceLock};
 
@@ -14,16 +14,17 @@ use rand::{RngExt, SeedableRng};
 
 use self::items::Items;
 use super::{GroupStage, Outlets, Sources};
+use crate::cluster::Places;
 use crate::core::gc::Gc;
 use crate::core::machine::{GcEvent, TranxEvent};
 use crate::core::{
     ClientId, GcRecord, Incarnation, Key, KeyRange, LogTicket, MessageId, NodeConfig, Partition, Record, RequestId,
     ServerId, StoreId, TranxId, Value, Write,
 };
-use crate::log::{LogOptions, Medium, Memory, SegmentNumber, TranxLog};
+use crate::log::{LogOptions, Medium, Memory, Position, SegmentNumber, TranxLog};
 use crate::server::event::{Append, Garbage, ToClient};
 use crate::server::findings::Findings;
-use crate::server::member_event::{Begun, FromMembers, FromTransfer, Held, Restart, ToMember, Transfer};
+use crate::server::member_event::{Begun, Change, FromMembers, FromTransfer, Held, Restart, ToMember, Transfer};
 use crate::server::stages::follow::FollowStage;
 use crate::server::stages::gc::GcStage;
 use crate::server::stages::member_wal::{self, MemberWalStage};
@@ -32,7 +33,7 @@ use crate::server::stats::ServerStats;
 use crate::server::transfer::Whole;
 use crate::stage::{Counters, Inlet, Outlet, Signal, Source, Stage, queue};
 use crate::storage::{ScanLimit, Storage};
-use crate::wire::{MemberMessage, Reply, Response};
+use crate::wire::{MemberMessage, Reply, Response, Told};
 
 const GROUP: ServerId = ServerId(1);
 const SEGMENT_BYTES: u64 = 4096;
@@ -139,8 +140,9 @@ impl Member {
         let group = GroupStage::new(number, stats.clone(), (&outline, state), sources, outlets, over);
         let wal_outlets =
             member_wal::Outlets { group: log_events.outlet(), follow: follow.outlet(), gc: marks.outlet() };
-        let stores = (1..=3).map(|member| (member, StoreId([member; 16]))).collect();
-        members.offer(FromMembers::Met { stores, rejoins: None }).map_err(drop).unwrap();
+        let stores: BTreeMap<_, _> = (1..=3).map(|member| (member, StoreId([member; 16]))).collect();
+        let before = (Position::default(), Places::first(&stores, &[]));
+        members.offer(FromMembers::Met { stores, before, rejoins: None }).map_err(drop).unwrap();
         Self {
             group,
             wal: MemberWalStage::new(opened.log, segments, pending, stats.clone(), from_work, wal_outlets),
@@ -381,6 +383,57 @@ impl World {
     fn turns(&mut self, milliseconds: u64) {
         (0..milliseconds / TURN_MS).for_each(|_| self.turn());
     }
+}
+
+#[test]
+fn what_others_tell_of_their_members_is_heard_before_the_stage_begins_too() {
+    let stores: BTreeMap<_, _> = (1..=3).map(|number| (number, StoreId([number; 16]))).collect();
+    let (at, places) = (Position::default(), Places::first(&stores, &[]));
+    let told = Told { at, is_settled: true, places: places.clone(), stores: stores.into_iter().collect() };
+    let mut member = Member::start(0, &Memory::new(), Arc::default(), u64::MAX);
+    member.group.hear_told(2, &told, 0).unwrap();
+    member.turn(1, false);
+    let known = member.group.known.as_ref().unwrap();
+    assert_eq!([2, 3].map(|number| known.takes_the_same(number, &places)), [true, false]);
+}
+
+#[test]
+fn member_is_removed_if_those_that_stay_answer_and_its_store_does_not_come_back() {
+    let (mut world, leader) = World::led();
+    let (away, other) = ((leader + 1) % 3, (leader + 2) % 3);
+    world.cut.insert(away);
+    (0..3_000 / TURN_MS).for_each(|_| world.turn());
+    let ask = |world: &mut World, change| {
+        let client = ClientId { incarnation: Incarnation(1), number: 1 };
+        world.members[leader].group.change(client, 1, change, world.now_ms).unwrap();
+        world.turn();
+        let mut said = Vec::new();
+        world.members[leader].to_clients.take(1000, &mut said);
+        said.pop().unwrap().response.reply
+    };
+    let number = |at: usize| at as u8 + 1;
+    let reply = ask(&mut world, Change::Remove { number: number(other) });
+    let expected = format!("the members [{}] do not answer", number(away));
+    assert!(matches!(&reply, Reply::Refused(why) if why.contains(&expected)), "{reply:?}");
+    assert_eq!(ask(&mut world, Change::Remove { number: number(away) }), Reply::Place(number(away)));
+    world.until("removal", |world| {
+        let told = world.members[leader].group.stats.roster()?.told.clone();
+        (told.is_settled && told.places.has_removed(number(away))).then_some(())
+    });
+    let change = Change::Add { address: ([127, 0, 0, 1], 9).into(), store: StoreId([number(away); 16]) };
+    let reply = ask(&mut world, change);
+    assert!(matches!(&reply, Reply::Refused(why) if why.contains("needs an empty folder")), "{reply:?}");
+}
+
+#[test]
+fn others_are_told_which_members_are_in_force_when_the_stage_begins() {
+    let mut member = Member::start(0, &Memory::new(), Arc::default(), u64::MAX);
+    member.turn(1, false);
+    let mut messages = Vec::new();
+    member.to_members.take(1000, &mut messages);
+    let told = messages.iter().filter(|message| matches!(&message.message, MemberMessage::Told(_)));
+    assert_eq!(told.map(|message| message.to).collect::<Vec<_>>(), [2, 3]);
+    assert!(member.group.stats.roster().is_some());
 }
 
 #[test]

@@ -76,14 +76,14 @@ impl GroupStage {
             FromTransfer::Over { member } => {
                 self.lacking.remove(&member);
             }
-            FromTransfer::Whole { name, gc_payload } => {
+            FromTransfer::Whole { name, gc_payload, configured } => {
                 let Some(state) = self.machine.as_ref().map(Group::state).filter(|_| self.lacks(name)) else {
                     return Ok(());
                 };
                 // The last term and vote that it has sent go along, and it sends no later ones.
                 let vote = state.vote.map(|member| member.0);
                 let state = State { term: state.term, vote, committed: state.committed };
-                let whole = Whole { before: name.before, gc_payload, state };
+                let whole = Whole { before: name.before, configured, gc_payload, state };
                 // The thread that waits for it starts this member anew.
                 return match self.whole.send(whole) {
                     Ok(()) => Err("this member goes on with the items of its leader".to_owned()),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use noraft::{LogEntry, NodeId};
+use noraft::{ClusterConfig, LogEntry, NodeId};
 
 use super::batches::Call;
 use crate::core::group::{Entries, Index, MemberId, Message, Position, Term};
@@ -44,19 +44,25 @@ pub(super) fn spell(message: Message, is_full: bool) -> Outgoing {
             MemberMessage::Would { term: term.get(), asked: asked.get(), is_granted: grants }
         }
         Message::Rejoin => MemberMessage::Rejoin,
-        Message::RejoinAnswer { term, last, rejoins, members, .. } => {
+        Message::RejoinAnswer { term, last, rejoins, members, settled } => {
             let members = members.into_iter().map(|member| member.0).collect();
-            MemberMessage::RejoinAnswer { term: term.get(), last: spelled(last), is_rejoining: rejoins, members }
+            let (last, settled) = (spelled(last), settled.map(spelled));
+            MemberMessage::RejoinAnswer { term: term.get(), last, is_rejoining: rejoins, members, settled }
         }
     })
 }
 
 /// A message of another member, for the machine, and the payloads that came along. `None`: no
-/// member says that, or it is none of the machine's.
-pub(super) fn understand(from: MemberId, message: MemberMessage) -> Option<(Message, Payloads)> {
+/// member says that, or it is none of the machine's. `configuration` reads the configuration in an
+/// entry that is one.
+pub(super) fn understand(
+    from: MemberId,
+    message: MemberMessage,
+    mut configuration: impl FnMut(&[u8]) -> Option<ClusterConfig>,
+) -> Option<(Message, Payloads)> {
     let (from, mut payloads) = (NodeId::from(from), Payloads::new());
     let message = match message {
-        MemberMessage::Spare { .. } => return None,
+        MemberMessage::Spare { .. } | MemberMessage::Told(_) => return None,
         MemberMessage::Batch { term, committed, before, entries: sent } => {
             let mut entries = Entries::new(place(before));
             for entry in sent {
@@ -67,7 +73,13 @@ pub(super) fn understand(from: MemberId, message: MemberMessage) -> Option<(Mess
                     return None;
                 }
                 let term = Term::new(entry.term);
-                entries.push(if last.term == term { LogEntry::Command } else { LogEntry::Term(term) });
+                entries.push(match log::configuration(&entry.payload) {
+                    // The first entry of a term is none.
+                    Some(_) if last.term != term => return None,
+                    Some(bytes) => LogEntry::ClusterConfig(configuration(bytes)?),
+                    None if last.term == term => LogEntry::Command,
+                    None => LogEntry::Term(term),
+                });
                 payloads.insert(last.index.get() + 1, (entry.term, entry.payload));
             }
             let (term, commit_index) = (Term::new(term), Index::new(committed));
@@ -92,10 +104,8 @@ pub(super) fn understand(from: MemberId, message: MemberMessage) -> Option<(Mess
             Message::Would { term: Term::new(term), asked: Term::new(asked), grants: is_granted }
         }
         MemberMessage::Rejoin => Message::Rejoin,
-        MemberMessage::RejoinAnswer { term, last, is_rejoining, members } => {
-            let members = members.into_iter().map(MemberId).collect();
-            // Servers have the first configuration alone (decision 0088).
-            let settled = Some(Position::ZERO);
+        MemberMessage::RejoinAnswer { term, last, is_rejoining, members, settled } => {
+            let (members, settled) = (members.into_iter().map(MemberId).collect(), settled.map(place));
             Message::RejoinAnswer { term: Term::new(term), last: place(last), rejoins: is_rejoining, members, settled }
         }
         // The machine knows nothing of items.
@@ -153,10 +163,11 @@ mod tests {
             MemberMessage::Ask { term: 3, last },
             MemberMessage::Would { term: 3, asked: 4, is_granted: false },
             MemberMessage::Rejoin,
-            MemberMessage::RejoinAnswer { term: 3, last, is_rejoining: true, members: vec![4, 5, 6] },
+            MemberMessage::RejoinAnswer { term: 3, last, is_rejoining: true, members: vec![4, 5], settled: Some(last) },
+            MemberMessage::RejoinAnswer { term: 3, last, is_rejoining: false, members: vec![4], settled: None },
         ];
         for said in messages {
-            let Some((message, _)) = understand(FROM, said.clone()) else { panic!("{said:?}") };
+            let Some((message, _)) = understand(FROM, said.clone(), |_| None) else { panic!("{said:?}") };
             let Outgoing::Message(spelled) = spell(message, true) else { panic!("{said:?}") };
             assert_eq!(spelled, said);
         }
@@ -164,7 +175,9 @@ mod tests {
 
     #[test]
     fn batch_is_understood_with_the_terms_and_payloads_of_its_entries() {
-        let Some((message, payloads)) = understand(FROM, batch(4, at(2, 5), &[2, 2, 4])) else { panic!("refused") };
+        let Some((message, payloads)) = understand(FROM, batch(4, at(2, 5), &[2, 2, 4]), |_| None) else {
+            panic!("refused")
+        };
         let Message::Raft(noraft::Message::AppendEntriesCall { entries, .. }) = &message else { panic!("{message:?}") };
         let terms: Vec<_> = (6..=8).map(|index| entries.get_term(Index::new(index)).map(Term::get)).collect();
         assert_eq!(terms, [Some(2), Some(2), Some(4)]);
@@ -191,13 +204,41 @@ mod tests {
             },
         ];
         for message in bad {
-            assert!(understand(FROM, message.clone()).is_none(), "{message:?}");
+            assert!(understand(FROM, message.clone(), |_| None).is_none(), "{message:?}");
         }
     }
 
     #[test]
+    fn configuration_in_a_batch_is_an_entry_of_its_own_kind_and_not_the_first_of_a_term() {
+        let payload = Bytes::from(log::configuration_payload(b"members"));
+        let batch = |term| MemberMessage::Batch {
+            term: 4,
+            committed: 3,
+            before: at(2, 5),
+            entries: vec![BatchEntry { term, payload: payload.clone() }],
+        };
+        let mut config = ClusterConfig::new();
+        config.voters.insert(NodeId::new(9));
+        let understood = |bytes: &[u8]| (bytes == b"members").then(|| config.clone());
+        let Some((Message::Raft(message), payloads)) = understand(FROM, batch(2), understood) else {
+            panic!("refused")
+        };
+        let noraft::Message::AppendEntriesCall { entries, .. } = message else { panic!("{message:?}") };
+        assert_eq!(entries.get_entry(Index::new(6)), Some(LogEntry::ClusterConfig(config.clone())));
+        assert_eq!(payloads[&6], (2, payload.clone()));
+        assert!(understand(FROM, batch(3), understood).is_none());
+        assert!(understand(FROM, batch(2), |_| None).is_none(), "no group has such members");
+    }
+
+    #[test]
     fn entries_of_a_log_have_the_terms_of_their_runs() {
-        let outline = log::Outline { before: at(1, 3), runs: vec![at(2, 5), at(4, 6)], last: at(4, 8), committed: 4 };
+        let outline = log::Outline {
+            before: at(1, 3),
+            runs: vec![at(2, 5), at(4, 6)],
+            last: at(4, 8),
+            committed: 4,
+            configurations: vec![],
+        };
         let entries = entries(&outline);
         let terms: Vec<_> = (4..=8).map(|index| entries.get_term(Index::new(index)).map(Term::get)).collect();
         assert_eq!(terms, [1, 2, 4, 4, 4].map(Some));

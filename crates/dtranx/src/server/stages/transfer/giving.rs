@@ -55,8 +55,8 @@ pub(super) struct Wanted<'a> {
     pub(super) member: u8,
     pub(super) name: TransferName,
     pub(super) after: Option<&'a Key>,
-    /// Payload of the GC log.
-    pub(super) gc_payload: &'a [u8],
+    /// Beginning of the log that is pinned.
+    pub(super) from: &'a Beginning,
 }
 
 impl Giving {
@@ -128,8 +128,8 @@ impl Giving {
     /// The piece that is to be sent.
     pub(super) fn wanted(&self) -> Option<Wanted<'_>> {
         let current = self.current.as_ref()?;
-        let gc_payload = &current.from.as_ref()?.gc_payload;
-        Some(Wanted { member: current.member, name: current.name()?, after: current.after.as_ref(), gc_payload })
+        let (from, after) = (current.from.as_ref()?, current.after.as_ref());
+        Some(Wanted { member: current.member, name: current.name()?, after, from })
     }
 
     /// Time of the next look at the clock.
@@ -161,7 +161,7 @@ mod tests {
     const NAME: TransferName = TransferName { term: 5, before: BEFORE };
 
     fn from() -> Beginning {
-        Beginning { before: BEFORE, gc_payload: b"marks".to_vec() }
+        Beginning { before: BEFORE, configured: None, gc_payload: b"marks".to_vec() }
     }
 
     fn key(text: &str) -> Option<Key> {

@@ -25,7 +25,7 @@ use crate::server::stats::ServerStats;
 use crate::server::transfer::{Taking, Target, TransferName};
 use crate::stage::{Outlet, Source, Stage};
 use crate::storage::{ScanLimit, Storage};
-use crate::wire::{MemberMessage, PIECE_LIMIT_BYTES, Piece};
+use crate::wire::{LastPiece, MemberMessage, PIECE_LIMIT_BYTES, Piece};
 
 /// Greatest number of items in one piece.
 const PIECE_ITEMS: usize = 1 << 14;
@@ -124,8 +124,8 @@ impl TransferStage {
             }
         };
         taking.take(piece).map_err(|error| error.to_string())?;
-        if let Some(gc_payload) = taking.whole() {
-            self.outlets.group.send(FromTransfer::Whole { name, gc_payload: gc_payload.to_vec() });
+        if let Some(LastPiece { gc_payload, configured }) = taking.whole().cloned() {
+            self.outlets.group.send(FromTransfer::Whole { name, gc_payload: gc_payload.to_vec(), configured });
         } else {
             let (term, before, through) = (name.term, name.before, taking.through().cloned());
             let message = MemberMessage::Taken { term, before, through };
@@ -138,7 +138,7 @@ impl TransferStage {
 
 /// Reads the next piece of the items, as they are now.
 fn read(storage: &dyn Storage, wanted: &Wanted<'_>) -> crate::storage::Result<Piece> {
-    let &Wanted { name: TransferName { term, before }, after, gc_payload, .. } = wanted;
+    let &Wanted { name: TransferName { term, before }, after, from, .. } = wanted;
     let start = after.map_or_else(|| Some(Key::smallest()), Key::successor);
     let (mut items, mut is_last) = (Vec::new(), true);
     if let Some(start) = start {
@@ -152,7 +152,8 @@ fn read(storage: &dyn Storage, wanted: &Wanted<'_>) -> crate::storage::Result<Pi
         items.pop();
         is_last = false;
     }
-    let last = is_last.then(|| Bytes::copy_from_slice(gc_payload));
+    let gc_payload = || Bytes::copy_from_slice(&from.gc_payload);
+    let last = is_last.then(|| LastPiece { gc_payload: gc_payload(), configured: from.configured.clone() });
     Ok(Piece { term, before, after: after.cloned(), items, last })
 }
 

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use super::giving::AGAIN_MS;
 use super::*;
-use crate::cluster::{Cluster, PeerId};
-use crate::core::{GcRecord, ServerId, TranxId, Value, Write};
-use crate::log::{Beginning, Position};
+use crate::cluster::{Cluster, PeerId, Places};
+use crate::core::{GcRecord, ServerId, StoreId, TranxId, Value, Write};
+use crate::log::{Beginning, Configured, Position};
 use crate::server::ServerConfig;
 use crate::server::data;
 use crate::server::identity::Identity;
@@ -107,13 +107,20 @@ fn gc_payload() -> Vec<u8> {
     postcard::to_stdvec(&GcRecord { reserved_through: 70, ..GcRecord::default() }).unwrap()
 }
 
+/// A configuration that was in force where the log is pinned.
+fn configured() -> Option<Configured> {
+    let stores = BTreeMap::from([1, 2, 3].map(|number| (number, StoreId([number; 16]))));
+    let at = Position { term: 1, index: 7 };
+    Some(Configured { at, bytes: Places::first(&stores, &[]).encode() })
+}
+
 /// A leader that has pinned its log, and sends the first piece.
 fn leader(folder: &std::path::Path, storage: Arc<dyn Storage>) -> Side {
     let mut leader = Side::new(&config(folder), storage);
     leader.tell(Transfer::Lacks { member: FOLLOWER, term: NAME.term }, 0);
     let pins = taken(&leader.to_gc);
     let [Garbage::Pin { pin }] = &pins[..] else { panic!("{} events", pins.len()) };
-    let from = Beginning { before: NAME.before, gc_payload: gc_payload() };
+    let from = Beginning { before: NAME.before, configured: configured(), gc_payload: gc_payload() };
     leader.tell(Transfer::Pinned { pin: *pin, from }, 0);
     leader
 }
@@ -146,7 +153,7 @@ fn follower_gets_all_items_although_pieces_are_lost_and_it_is_started_again() {
         }
         follower.tell(Transfer::Piece { from: LEADER, piece }, now_ms);
         whole = taken(&follower.to_group).into_iter().find_map(|event| match event {
-            FromTransfer::Whole { name, gc_payload } => Some((name, gc_payload)),
+            FromTransfer::Whole { name, gc_payload, configured } => Some((name, gc_payload, configured)),
             _ => None,
         });
         if let Some(answer) = follower.answer() {
@@ -154,10 +161,11 @@ fn follower_gets_all_items_although_pieces_are_lost_and_it_is_started_again() {
         }
     }
     assert_eq!(first_pieces, 2, "a follower that was started again has nothing");
-    let (name, gc_payload) = whole.unwrap();
-    assert_eq!(name, NAME);
+    let (name, gc_payload, given) = whole.unwrap();
+    assert_eq!((name, &given), (NAME, &configured()));
     drop(follower);
-    install(&config(followers.path()), Whole { before: name.before, gc_payload, state: Default::default() }).unwrap();
+    let whole = Whole { before: name.before, configured: given, gc_payload, state: Default::default() };
+    install(&config(followers.path()), whole).unwrap();
     let (_lock, identity) = data::open(&config(followers.path()), Identity::existing).unwrap();
     let found = data::storage(&config(followers.path()), &identity).unwrap();
     assert_eq!(versions(&*found), versions(&*items));
@@ -188,5 +196,8 @@ fn pieces_of_two_names_are_not_put_together() {
 fn leader_without_items_sends_one_piece() {
     let folder = tempfile::tempdir().unwrap();
     let piece = leader(folder.path(), Arc::new(InMemory::new())).piece().unwrap();
-    assert_eq!((piece.items.len(), piece.last), (0, Some(gc_payload().into())));
+    assert_eq!(
+        (piece.items.len(), piece.last),
+        (0, Some(LastPiece { gc_payload: gc_payload().into(), configured: configured() }))
+    );
 }

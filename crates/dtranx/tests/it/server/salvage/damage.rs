@@ -276,7 +276,7 @@ fn write_gc_log(store: &Store, state: &GcRecord) {
     let half = bytes.len() / 2;
     let state = postcard::to_stdvec(state).unwrap();
     // Generation 1 is in the second half.
-    let mut later = bytes[half..half + 96].to_vec();
+    let mut later = bytes[half..half + 120].to_vec();
     later[12..16].fill(0);
     later[16..24].copy_from_slice(&2_u64.to_le_bytes());
     later[32..36].copy_from_slice(&(state.len() as u32).to_le_bytes());

@@ -63,7 +63,7 @@ fn member_goes_on_with_the_items_with_its_own_term_and_vote_and_says_nothing_mor
     let (mut world, leader) = World::led();
     let (follower, term) = World::follower(leader, &world);
     let name = |term, index| TransferName { term, before: at(1, index) };
-    let whole = |name| FromTransfer::Whole { name, gc_payload: b"marks".to_vec() };
+    let whole = |name| FromTransfer::Whole { name, gc_payload: b"marks".to_vec(), configured: None };
     // The leader is another by now; or the entries have come.
     for name in [name(term - 1, 50), name(term, 1)] {
         world.members[follower].of_transfer.offer(whole(name)).map_err(drop).unwrap();
@@ -74,7 +74,7 @@ fn member_goes_on_with_the_items_with_its_own_term_and_vote_and_says_nothing_mor
     member.of_transfer.offer(whole(name(term, 50))).map_err(drop).unwrap();
     let ended = member.group.run(world.now_ms);
     assert!(ended.is_err(), "it takes no part until it is started again");
-    let Whole { before, gc_payload, state } = member.given.try_recv().unwrap();
+    let Whole { before, gc_payload, state, .. } = member.given.try_recv().unwrap();
     assert_eq!((before, gc_payload), (at(1, 50), b"marks".to_vec()));
     let MemberId(vote) = id(&StoreId([leader as u8 + 1; 16]));
     assert_eq!(State { committed: 0, ..state }, State { term, vote: Some(vote), committed: 0 });
