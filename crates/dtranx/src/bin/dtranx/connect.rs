@@ -24,9 +24,14 @@ pub(crate) struct Connect {
 }
 
 impl Connect {
+    /// Secret of the cluster's clients, if there is one.
+    pub(crate) fn secret(&self) -> Result<Option<Secret>, Failure> {
+        self.secret_file.as_deref().map(Secret::read).transpose().map_err(Failure::Failed)
+    }
+
     pub(crate) fn client(&self) -> Result<Client, Failure> {
         let longest = Duration::from_secs(3600).as_millis() as u64;
-        let secret = self.secret_file.as_deref().map(Secret::read).transpose().map_err(Failure::Failed)?;
+        let secret = self.secret()?;
         let options = ClientOptions { request_ms: self.timeout_ms.min(longest), secret, ..ClientOptions::default() };
         Ok(Client::connect(&self.server, options)?)
     }

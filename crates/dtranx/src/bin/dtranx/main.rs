@@ -8,6 +8,7 @@ mod cluster;
 mod connect;
 mod data;
 mod failure;
+mod member;
 mod new_file;
 mod ranges;
 mod resolve;
@@ -61,6 +62,9 @@ enum Command {
     Map(ranges::Map),
     /// Moves a range of keys to another server, while clients go on working
     Move(ranges::Move),
+    /// Adds a member to a group, or removes one, while the group serves
+    #[command(subcommand)]
+    Member(member::Member),
     /// Shows the state of the servers: stages, queues, log
     Status(status::StatusOptions),
     /// Reads all data of a server that does not run, and checks it
@@ -84,6 +88,7 @@ fn main() -> ExitCode {
         Command::Txn(options) => txn::run_transaction(&options),
         Command::Map(options) => ranges::show(&options),
         Command::Move(options) => ranges::move_range(&options),
+        Command::Member(options) => member::change(&options),
         Command::Status(options) => status::show_status(&options),
         Command::Verify(options) => verify::verify_server(&options),
         Command::Salvage(options) => salvage::run_salvage(&options),

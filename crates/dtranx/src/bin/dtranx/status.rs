@@ -1,11 +1,11 @@
 //! The status of servers, for people or for Prometheus.
 
 use clap::Args;
-use dtranx::cluster::Cluster;
+use dtranx::cluster::{Cluster, Role};
 use dtranx::core::ServerId;
 use dtranx::server::prometheus;
 use dtranx::stage::{QueueReading, StageReading};
-use dtranx::wire::{ConnectionStats, ServerStatus};
+use dtranx::wire::{ConnectionStats, GroupStatus, ServerStatus, Told};
 
 use crate::connect::Connect;
 use crate::failure::Failure;
@@ -63,10 +63,37 @@ fn print(place: &str, status: &ServerStatus) {
         status.snapshots_from,
         status.snapshot_bytes
     );
+    if let Some(group) = &status.group {
+        print_group(group);
+    }
     print_connections(&status.connections);
     say!("  connected to servers: {}", if peers.is_empty() { "none".to_owned() } else { peers.join(", ") });
     print_stages(&status.readings.stages);
     print_queues(&status.readings.queues);
+}
+
+/// The members of a group: who has a vote, whether a change is under way, and how far each is.
+fn print_group(group: &GroupStatus) {
+    let Told { at, is_settled, places, .. } = &group.told;
+    let kind = match (places.is_joint(), *is_settled) {
+        (true, _) => "a change of votes is under way",
+        (false, false) => "a change is under way",
+        (false, true) => "no change is under way",
+    };
+    let from = if at.index == 0 { "those of its beginning".to_owned() } else { format!("since entry {}", at.index) };
+    say!("  members, {from}; {kind}; committed: entry {}", group.committed);
+    for place in &places.places {
+        let role = match place.role {
+            _ if place.number == group.leads => "leads",
+            Role::Votes => "has a vote",
+            Role::Goes => "has a vote, and goes",
+            Role::Comes => "gets a vote",
+            Role::Learns => "has no vote yet",
+        };
+        let reached = group.reached.iter().find(|(number, _)| *number == place.number);
+        let reached = reached.map_or(String::new(), |(_, index)| format!(", has entry {index}"));
+        say!("    member {} at {}: {role}{reached}", place.number, place.address);
+    }
 }
 
 fn print_connections(connections: &ConnectionStats) {

@@ -16,7 +16,7 @@ use crate::processes::trio::{REQUEST_MS, Trio};
 
 /// Writes numbers to one key, each after the one before is there, until `over` is set.
 /// `acknowledged` holds the last one.
-fn count(client: &Client, over: &AtomicBool, acknowledged: &AtomicU64) {
+pub(crate) fn count(client: &Client, over: &AtomicBool, acknowledged: &AtomicU64) {
     for number in 1_u64.. {
         match client.put("number", number.to_be_bytes().to_vec()) {
             Ok(_) => acknowledged.store(number, Ordering::SeqCst),
@@ -29,12 +29,12 @@ fn count(client: &Client, over: &AtomicBool, acknowledged: &AtomicU64) {
     }
 }
 
-fn number(value: Option<Bytes>) -> u64 {
+pub(crate) fn number(value: Option<Bytes>) -> u64 {
     value.map_or(0, |value| u64::from_be_bytes(*value.first_chunk().unwrap()))
 }
 
 /// Waits until ten more numbers are acknowledged.
-fn wait_for_more(acknowledged: &AtomicU64) {
+pub(crate) fn wait_for_more(acknowledged: &AtomicU64) {
     let before = acknowledged.load(Ordering::SeqCst);
     while acknowledged.load(Ordering::SeqCst) < before + 10 {
         thread::yield_now();
@@ -91,7 +91,7 @@ fn nothing_acknowledged_is_missing_when_the_leaders_folder_is_removed() {
 }
 
 /// Id of the store in a member's folder, and whether it says that it has a vote.
-fn store(folder: &Path) -> (String, bool) {
+pub(crate) fn store(folder: &Path) -> (String, bool) {
     let text = fs::read_to_string(folder.join("identity.toml")).unwrap();
     let store = text.lines().find_map(|line| line.strip_prefix("store = ")).unwrap();
     (store.trim_matches('"').to_owned(), text.contains("state = \"in-use\""))
@@ -173,7 +173,7 @@ fn segments(folder: &Path) -> Vec<String> {
     names
 }
 
-fn wait_until(mut is_so: impl FnMut() -> bool) {
+pub(crate) fn wait_until(mut is_so: impl FnMut() -> bool) {
     while !is_so() {
         thread::sleep(Duration::from_millis(5));
     }
@@ -185,7 +185,7 @@ fn is_given(folder: &Path) -> bool {
 }
 
 /// Writes that may be made twice, until it is known that they are.
-fn put(client: &Client, key: &str, value: Option<&[u8]>) {
+pub(crate) fn put(client: &Client, key: &str, value: Option<&[u8]>) {
     let once = || match value {
         Some(value) => client.put(key.to_owned(), value.to_vec()).map(drop),
         None => client.delete(key.to_owned()).map(drop),

@@ -8,6 +8,7 @@ pub(crate) mod commands;
 mod group;
 mod history;
 mod join;
+mod members;
 mod moves;
 mod once;
 mod proxy;

@@ -138,6 +138,67 @@ impl Trio {
         self.start_with(at, CONFIG, options);
     }
 
+    /// Starts a new store for a group, which waits until it is added. Returns its place.
+    pub(crate) fn join(&mut self) -> usize {
+        self.hold_port();
+        let at = self.ports.len() - 1;
+        self.run_joining(at);
+        at
+    }
+
+    /// Starts a new store for a cluster of another name, and waits until it does. Returns its
+    /// place.
+    pub(crate) fn join_other(&mut self, name: &str) -> usize {
+        self.lines[0] = self.lines[0].replace("\"trio\"", &format!("{name:?}"));
+        self.write_config(CONFIG, 3);
+        let at = self.join();
+        self.wait_until_it_waits(at);
+        at
+    }
+
+    /// Waits until a store waits here to be added to a group.
+    pub(crate) fn wait_until_it_waits(&self, at: usize) {
+        let waits = |address| matches!(greet(address, None, Duration::ZERO), Ok(Welcome::Waiting { .. }));
+        while !waits(self.proxies[at].address) {
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Starts a store that joins the group, or has done so. It may wait.
+    pub(crate) fn run_joining(&mut self, at: usize) {
+        let address = self.proxies[at].address.to_string();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_dtranx"));
+        command.args(["serve", "--until-stdin-closes", "--id", "1", "--join", &address]);
+        command.args(["--listen", &self.ports[at].address().to_string()]);
+        command.arg("--config").arg(self.folder.path().join(CONFIG));
+        command.arg("--folder").arg(self.folder(at));
+        self.children[at] = Some(command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap());
+    }
+
+    /// Runs `dtranx member` with these arguments. Returns what it says, if it is carried out, or
+    /// why it is not.
+    pub(crate) fn member(&self, arguments: &[&str]) -> Result<String, String> {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_dtranx"));
+        command.arg("member").args(arguments).args(["--timeout-ms", "20000"]);
+        for address in self.addresses() {
+            command.args(["--server", &address.to_string()]);
+        }
+        let output = command.output().unwrap();
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+        if output.status.success() { Ok(text(output.stdout)) } else { Err(text(output.stderr)) }
+    }
+
+    /// Adds the store that waits at this place, as soon as it does. Returns what the command says.
+    pub(crate) fn add_member(&self, at: usize) -> String {
+        let address = self.proxies[at].address.to_string();
+        loop {
+            match self.member(&["add", &address]) {
+                Ok(said) => return said,
+                Err(why) => assert!(why.contains(&address) || why.contains("not answer"), "{why}"),
+            }
+        }
+    }
+
     /// Starts a server with a list that has the first servers only.
     pub(crate) fn run_with_first(&mut self, at: usize, servers: usize) {
         self.write_config("first.toml", servers);
@@ -174,7 +235,7 @@ impl Trio {
     /// The member of the group that serves clients, as soon as there is one.
     pub(crate) fn leader(&self) -> usize {
         loop {
-            if let Some(at) = (0..3).find(|at| serves(self.ports[*at].address())) {
+            if let Some(at) = (0..self.ports.len()).find(|at| serves(self.ports[*at].address())) {
                 return at;
             }
             thread::sleep(Duration::from_millis(20));
@@ -184,7 +245,10 @@ impl Trio {
     /// Waits until a server's process has ended by itself.
     pub(crate) fn wait(&mut self, at: usize) {
         if let Some(mut child) = self.children[at].take() {
+            // What `wait` closes would end it, too.
+            let stdin = child.stdin.take();
             child.wait().unwrap();
+            drop(stdin);
         }
     }
 
