@@ -415,7 +415,7 @@ impl Identity {
     pub(crate) fn tell(&mut self, told: &Told) -> Result<bool, ServerError> {
         let had = self.told.as_ref().map_or(0, |(at, _)| at.index);
         let is_empty = self.rejoins() == Some(Rejoin::Asking);
-        if !is_empty || !told.is_settled || told.at.index <= had || !told.places.is_possible() {
+        if !is_empty || !told.is_settled || told.at.index <= had || !told.is_possible() {
             return Ok(false);
         }
         self.told = Some((told.at, told.places.clone()));
@@ -440,10 +440,27 @@ impl Identity {
     }
 
     /// Notes which store the first one in a place of the group was, unless one is known there.
-    pub(crate) fn learn(&mut self, peer: PeerId, first: StoreId) {
-        if peer != self.me {
-            self.known.entry(peer).or_insert(first);
+    /// Returns true if none was.
+    pub(crate) fn learn(&mut self, peer: PeerId, first: StoreId) -> bool {
+        let is_new = peer != self.me && !self.known.contains_key(&peer);
+        if is_new {
+            self.known.insert(peer, first);
         }
+        is_new
+    }
+
+    /// Notes the stores of a settled configuration, durably: when their members are removed, their
+    /// stores are known still.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub(crate) fn learn_settled(&mut self, places: &Places) -> Result<(), ServerError> {
+        let server = self.me.server;
+        let mut is_new = false;
+        for place in &places.places {
+            is_new |= self.learn(PeerId::member(server, place.number), place.store);
+        }
+        if is_new { self.write() } else { Ok(()) }
     }
 
     /// Log and items are made, and the server has joined. A store that waits for no other server is

@@ -104,7 +104,7 @@ impl<'a> Waiting<'a> {
             return refused(format!("server {server} has other servers, or another map of keys, in its configuration"));
         }
         let has_this = |told: &Told| told.places.places.iter().any(|place| place.store == store);
-        match told.filter(|told| told.places.is_possible() && has_this(told)) {
+        match told.filter(|told| told.is_possible() && has_this(told)) {
             Some(told) if told.is_settled => Ok(told),
             Some(_) => refused(format!("the change that adds the store {store} is under way")),
             None => refused(format!("here the store {store} waits, which the group does not have")),

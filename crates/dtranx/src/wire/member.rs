@@ -1,6 +1,8 @@
 //! Messages that the members of a group send each other, over connections of their own. What they
 //! mean is in `core::group`; here they are as they travel, with the records of the entries.
 
+use std::collections::BTreeSet;
+
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
@@ -141,6 +143,25 @@ pub struct Told {
     pub stores: Vec<(u8, StoreId)>,
 }
 
+/// Greatest term and index in what members say: none is believed that is greater. One that was told
+/// of such a place in the log would wait for it for ever.
+pub(crate) const GREATEST: u64 = 1 << 62;
+
+impl Told {
+    /// Returns true if a member of a group can tell this. What is settled is not a change under
+    /// way.
+    pub(crate) fn is_possible(&self) -> bool {
+        let Self { at, is_settled, places, stores } = self;
+        let numbers: BTreeSet<u8> = stores.iter().map(|(number, _)| *number).collect();
+        places.is_possible()
+            && !(*is_settled && places.is_joint())
+            && at.index < GREATEST
+            && at.term < GREATEST
+            && numbers.len() == stores.len()
+            && !numbers.contains(&0)
+    }
+}
+
 /// State of a group, as the member that leads knows it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GroupStatus {
@@ -208,5 +229,40 @@ pub struct BatchEntry {
 impl std::fmt::Debug for BatchEntry {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "BatchEntry(term {}, {} bytes)", self.term, self.payload.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cluster::{Place, Role};
+
+    #[test]
+    fn what_no_member_can_tell_is_not_believed() {
+        let place = |number: u8, role| Place {
+            number,
+            store: StoreId([number; 16]),
+            address: ([127, 0, 0, 1], u16::from(number)).into(),
+            role,
+        };
+        let places = |role| Places { given: 3, places: vec![place(1, Role::Votes), place(3, role)] };
+        let good = Told {
+            at: Position { term: 2, index: 7 },
+            is_settled: true,
+            places: places(Role::Votes),
+            stores: vec![(1, StoreId([1; 16])), (2, StoreId([2; 16])), (3, StoreId([3; 16]))],
+        };
+        assert!(good.is_possible());
+        let store = StoreId([9; 16]);
+        for bad in [
+            Told { places: places(Role::Comes), ..good.clone() },
+            Told { places: Places::default(), ..good.clone() },
+            Told { at: Position { term: 2, index: GREATEST }, ..good.clone() },
+            Told { at: Position { term: GREATEST, index: 7 }, ..good.clone() },
+            Told { stores: vec![(0, store)], ..good.clone() },
+            Told { stores: vec![(2, store), (2, StoreId([8; 16]))], ..good.clone() },
+        ] {
+            assert!(!bad.is_possible(), "{bad:?}");
+        }
     }
 }

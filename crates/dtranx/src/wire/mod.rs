@@ -24,6 +24,7 @@ mod secret;
 
 pub use frame::{FRAME_LIMIT_BYTES, PREFACE_BYTES, WireError, check_preface, decode, encode, next_frame, preface};
 pub(crate) use frame::{FrameHeader, HEADER_BYTES, frame_header};
+pub(crate) use member::GREATEST;
 pub use member::{
     BATCH_LIMIT_BYTES, BatchEntry, GroupMessage, GroupStatus, LastPiece, MAX_BATCH_ENTRIES, MemberMessage,
     PIECE_LIMIT_BYTES, Piece, Told,

@@ -80,6 +80,7 @@ fn add(options: &Add) -> Result<(), Failure> {
         None => {
             let store = waiting(&client, server, address, options)?;
             client.add_member(server, address, store)?;
+            status = look(&client, server, status)?;
         }
     }
     let mut said = String::new();
@@ -91,11 +92,12 @@ fn add(options: &Add) -> Result<(), Failure> {
                 return Ok(());
             }
             Some(place) => report(&status, &place, &mut said),
-            // An election has taken it back.
-            None if status.told.is_settled => {
-                let store = waiting(&client, server, address, options)?;
-                begin(client.add_member(server, address, store), &mut said)?;
-            }
+            // An election has taken it back, or the group is about to say that it has begun: then
+            // the store does not wait any more.
+            None if status.told.is_settled => match waiting(&client, server, address, options) {
+                Ok(store) => begin(client.add_member(server, address, store), &mut said)?,
+                Err(Failure::Failed(why) | Failure::No(why)) => tell_once(why, &mut said),
+            },
             None => {}
         }
         thread::sleep(LOOK);

@@ -5,7 +5,7 @@ mod lists;
 use tempfile::TempDir;
 
 use super::*;
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, Place, Role};
 use crate::core::group::{Index, Position, Term};
 
 const GROUP: ServerId = ServerId(1);
@@ -50,6 +50,18 @@ fn store_takes_part_without_a_vote_once_it_has_met_all_members_and_keeps_what_it
     again.rejoined().unwrap();
     let again = Identity::open(&config).unwrap();
     assert_eq!((again.rejoins(), again.is_in_use(), again.replaces()), (None, true, &[LOST][..]));
+}
+
+/// The member that is added is known when it is removed, after restarts of this one, too.
+#[test]
+fn stores_of_a_settled_configuration_are_remembered() {
+    let (_folder, config) = config();
+    let mut identity = Identity::open(&config).unwrap();
+    let place = Place { number: 4, store: store(4), address: ([127, 0, 0, 1], 4).into(), role: Role::Votes };
+    identity.learn_settled(&Places { given: 4, places: vec![place] }).unwrap();
+    let again = Identity::open(&config).unwrap();
+    assert_eq!(again.judge(member(4), store(4), &[]), Met::Known);
+    assert!(matches!(again.judge(member(5), store(4), &[]), Met::Refused(_)));
 }
 
 #[test]

@@ -23,8 +23,8 @@ impl NetworkStage {
         }
         self.rosters = rosters;
         let Some(roster) = self.port.stats.roster() else { return };
-        for place in &roster.settled.1.places {
-            self.port.identity.learn(PeerId::member(self.me, place.number), place.store);
+        if let Err(error) = self.port.identity.learn_settled(&roster.settled.1) {
+            self.failure = Some(error.to_string());
         }
         let member = |number: &u8| PeerId::member(self.me, *number);
         let heard: Vec<_> = roster.heard.iter().map(|(number, address)| (member(number), *address)).collect();
@@ -109,7 +109,7 @@ impl NetworkStage {
         if settled.has_removed(number) && met == Met::Known {
             return Some(Welcome::Removed { at: at.index });
         }
-        let told = told.filter(|told| told.places.is_possible())?;
+        let told = told.filter(|told| told.is_possible())?;
         let place = told.places.get(number).filter(|_| told.at.index > at.index);
         if let Some(place) = place.filter(|_| !self.peers.contains(peer) && Some(number) != self.member) {
             if place.store != store && !replaces.contains(&place.store) {

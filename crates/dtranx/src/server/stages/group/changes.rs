@@ -13,12 +13,37 @@ use crate::server::event::ToClient;
 use crate::server::member_event::Change;
 use crate::wire::{GroupStatus, MemberMessage, Reply, Response, Told};
 
+/// Time between two marks of what is committed.
+const MARKS_MS: u64 = 250;
+
 /// What the network and the other members have heard of configurations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Said {
     in_force: group::Position,
     settled: group::Position,
     told: usize,
+}
+
+/// What was committed a moment ago, while this member leads: one that is in step has that, though
+/// it lacks the latest entries at every moment.
+#[derive(Debug, Default)]
+pub(super) struct CommitMarks {
+    older: Option<u64>,
+    newer: Option<(u64, u64)>,
+}
+
+impl CommitMarks {
+    fn note(&mut self, committed: u64, now_ms: u64) {
+        if self.newer.is_none_or(|(_, at_ms)| now_ms >= at_ms + MARKS_MS) {
+            let newer = self.newer.replace((committed, now_ms));
+            self.older = newer.map(|(before, _)| before);
+        }
+    }
+
+    /// `now`: what is committed now, if nothing was noted yet.
+    fn before(&self, now: u64) -> u64 {
+        self.older.unwrap_or(now)
+    }
 }
 
 impl GroupStage {
@@ -75,12 +100,12 @@ impl GroupStage {
 
     fn add(&mut self, address: SocketAddr, store: StoreId, now_ms: u64) -> Result<Result<u8, String>, String> {
         let Some(now) = self.in_force() else { return Ok(Err("this member does not lead".to_owned())) };
-        if let Some(place) = now.places.iter().find(|place| place.store == store) {
-            return Ok(Ok(place.number));
+        let had = self.known.as_ref().and_then(|known| known.number_of(&store));
+        if let Some(number) = had.filter(|number| now.get(*number).is_some()) {
+            return Ok(Ok(number));
         }
-        let had = self.known.as_ref().and_then(|known| known.place_of(&store));
-        if let Some(place) = had.filter(|place| now.has_removed(place.number)) {
-            let was = format!("the store {store} was that of member {}, which was removed", place.number);
+        if let Some(number) = had.filter(|number| now.has_removed(*number)) {
+            let was = format!("the store {store} was that of member {number}, which was removed");
             return Ok(Err(format!("{was}: a new member needs an empty folder")));
         }
         let place = match Self::new_place(&now, address, store) {
@@ -98,6 +123,9 @@ impl GroupStage {
 
     /// The place that a new store would get, or why it gets none.
     fn new_place(now: &Places, address: SocketAddr, store: StoreId) -> Result<Place, String> {
+        if address.ip().is_unspecified() || address.port() == 0 {
+            return Err(format!("{address} is no address at which others reach a member"));
+        }
         if let Some(place) = now.places.iter().find(|place| place.address == address) {
             return Err(format!("{address} is the address of member {}", place.number));
         }
@@ -128,22 +156,28 @@ impl GroupStage {
         if voters.is_empty() {
             return Ok(Err(format!("member {number} is the only one with a vote")));
         }
-        if let Some(silent) = self.lacks_majority(&voters, now_ms).filter(|_| votes) {
-            let why =
-                format!("the members {silent:?} do not answer, and those that stay have no majority without them");
+        if let Some(behind) = self.lacks_majority(&voters, now_ms).filter(|_| votes) {
+            let why = format!(
+                "the members {behind:?} do not answer or have not caught up, and those that stay have no majority without them"
+            );
             return Ok(Err(why));
         }
         Ok(self.begin_change(voters, learners, now_ms)?.map(|()| number))
     }
 
-    /// Those of these voters that have not answered lately, if the others are no majority: a change
-    /// to them could not be finished, and a lost store not be replaced meanwhile.
+    /// Those of these voters that have not answered lately, or not shown to this leader that they
+    /// have what was committed a moment ago, if the others are no majority: a change to them could
+    /// not be finished, and a lost store not be replaced meanwhile. One that follows in a lost
+    /// one's place has no vote before.
     fn lacks_majority(&self, voters: &BTreeSet<MemberId>, now_ms: u64) -> Option<Vec<u8>> {
+        let machine = self.machine.as_ref()?;
         let own = self.known.as_ref().map(Known::own);
-        let is_silent = |id: &&MemberId| Some(**id) != own && !self.retention.answers(**id, now_ms);
-        let silent: Vec<MemberId> = voters.iter().filter(is_silent).copied().collect();
-        let numbers = silent.iter().filter_map(|id| self.members.get(id).copied()).collect();
-        (2 * (voters.len() - silent.len()) <= voters.len()).then_some(numbers)
+        let committed = self.marks.before(machine.state().committed);
+        let is_in_step = |id: MemberId| self.retention.answers(id, now_ms) && machine.counted(id).get() >= committed;
+        let is_behind = |id: &&MemberId| Some(**id) != own && !is_in_step(**id);
+        let behind: Vec<MemberId> = voters.iter().filter(is_behind).copied().collect();
+        let numbers = behind.iter().filter_map(|id| self.members.get(id).copied()).collect();
+        (2 * (voters.len() - behind.len()) <= voters.len()).then_some(numbers)
     }
 
     /// Gives a vote to a learner that has caught up, unless a change is under way (C5).
@@ -153,8 +187,9 @@ impl GroupStage {
         if self.serving.is_none() || in_force != machine.settled_at() {
             return Ok(());
         }
-        let Some((_, now)) = known.at(in_force).filter(|(_, now)| !now.is_joint()) else { return Ok(()) };
         let committed = machine.state().committed;
+        self.marks.note(committed, now_ms);
+        let Some((_, now)) = known.at(in_force).filter(|(_, now)| !now.is_joint()) else { return Ok(()) };
         let (mut voters, mut learners) = self.sides();
         let ready = learners.iter().copied().find(|learner| {
             let number = self.members.get(learner).copied().unwrap_or(0);

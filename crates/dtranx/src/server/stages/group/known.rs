@@ -71,9 +71,11 @@ impl Known {
         self.notes.get(&self.me).map_or(MemberId(0), id)
     }
 
-    /// The place that a store has, or had.
-    pub(super) fn place_of(&self, store: &StoreId) -> Option<&Place> {
-        self.places.get(&id(store)).filter(|place| self.store(place) == store)
+    /// The number that a store has, or had, as a member.
+    pub(super) fn number_of(&self, store: &StoreId) -> Option<u8> {
+        let noted = self.notes.iter().find(|(_, noted)| *noted == store).map(|(number, _)| *number);
+        let place = self.places.get(&id(store)).filter(|place| self.store(place) == store);
+        noted.or(place.map(|place| place.number))
     }
 
     fn store<'a>(&'a self, place: &'a Place) -> &'a StoreId {
@@ -163,8 +165,8 @@ impl Known {
     /// the machine, if it is later than what is settled here.
     pub(super) fn hear(&mut self, from: u8, told: &Told, settled: group::Position) -> Option<BTreeSet<MemberId>> {
         // Of two configurations the later one is that of the later term: others became void.
-        let is_later = translate::place(told.at) > settled && told.at.index < translate::GREATEST;
-        if !told.places.is_possible() {
+        let is_later = translate::place(told.at) > settled;
+        if !told.is_possible() {
             return None;
         }
         self.said.insert(from, told.stores.iter().copied().collect());
@@ -275,6 +277,13 @@ mod tests {
             assert_eq!(known.spelled(&understood).map(|spelled| Places { given, ..spelled }), Some(members));
         }
         assert_eq!(known.understood(b"nonsense"), None);
+    }
+
+    #[test]
+    fn stores_are_found_by_what_is_in_their_places_now() {
+        let known = known(vec![]);
+        let numbers = [store(1), store(20), store(2), store(9)].map(|store| known.number_of(&store));
+        assert_eq!(numbers, [Some(1), Some(2), None, None]);
     }
 
     #[test]

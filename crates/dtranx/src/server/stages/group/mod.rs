@@ -30,7 +30,7 @@ use noraft::{ClusterConfig, LogEntry};
 
 use self::answers::Answers;
 use self::batches::{Batches, Next};
-use self::changes::Said;
+use self::changes::{CommitMarks, Said};
 use self::entries::{Entries, Gathered};
 use self::known::{At, Known};
 use self::retention::{Retention, Room};
@@ -72,6 +72,7 @@ pub(in crate::server) struct GroupStage {
     said: Option<Said>,
     /// Reason why the change that was asked for last did not begin.
     unchanged: Option<Unchanged>,
+    marks: CommitMarks,
     timers: Timers,
     entries: Entries,
     batches: Batches,
@@ -163,6 +164,7 @@ impl GroupStage {
             told_early: BTreeMap::new(),
             said: None,
             unchanged: None,
+            marks: CommitMarks::default(),
             timers: Timers::default(),
             entries: Entries::default(),
             batches: Batches::default(),
@@ -222,6 +224,7 @@ impl GroupStage {
             let (own, members) = (self.me, self.members.iter());
             let others = members.filter(|(_, member)| **member != own).map(|(id, _)| *id);
             self.retention.begin(others, now_ms);
+            self.marks = CommitMarks::default();
             self.give_nothing();
             self.stats.note_leader(None);
         }

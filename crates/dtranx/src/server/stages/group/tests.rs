@@ -294,6 +294,16 @@ impl World {
         (world, leader)
     }
 
+    /// A client asks this member for a change.
+    fn ask(&mut self, member: usize, change: Change) -> Reply {
+        let client = ClientId { incarnation: Incarnation(1), number: 1 };
+        self.members[member].group.change(client, 1, change, self.now_ms).unwrap();
+        self.turn();
+        let mut said = Vec::new();
+        self.members[member].to_clients.take(1000, &mut said);
+        said.pop().unwrap().response.reply
+    }
+
     fn elect(&mut self) -> usize {
         self.until("leader", |world| (0..3).find(|at| world.is_leading(*at)))
     }
@@ -403,26 +413,28 @@ fn member_is_removed_if_those_that_stay_answer_and_its_store_does_not_come_back(
     let (away, other) = ((leader + 1) % 3, (leader + 2) % 3);
     world.cut.insert(away);
     (0..3_000 / TURN_MS).for_each(|_| world.turn());
-    let ask = |world: &mut World, change| {
-        let client = ClientId { incarnation: Incarnation(1), number: 1 };
-        world.members[leader].group.change(client, 1, change, world.now_ms).unwrap();
-        world.turn();
-        let mut said = Vec::new();
-        world.members[leader].to_clients.take(1000, &mut said);
-        said.pop().unwrap().response.reply
-    };
     let number = |at: usize| at as u8 + 1;
-    let reply = ask(&mut world, Change::Remove { number: number(other) });
-    let expected = format!("the members [{}] do not answer", number(away));
+    let reply = world.ask(leader, Change::Remove { number: number(other) });
+    let expected = format!("the members [{}] do not answer or have not caught up", number(away));
     assert!(matches!(&reply, Reply::Refused(why) if why.contains(&expected)), "{reply:?}");
-    assert_eq!(ask(&mut world, Change::Remove { number: number(away) }), Reply::Place(number(away)));
+    assert_eq!(world.ask(leader, Change::Remove { number: number(away) }), Reply::Place(number(away)));
     world.until("removal", |world| {
         let told = world.members[leader].group.stats.roster()?.told.clone();
         (told.is_settled && told.places.has_removed(number(away))).then_some(())
     });
     let change = Change::Add { address: ([127, 0, 0, 1], 9).into(), store: StoreId([number(away); 16]) };
-    let reply = ask(&mut world, change);
+    let reply = world.ask(leader, change);
     assert!(matches!(&reply, Reply::Refused(why) if why.contains("needs an empty folder")), "{reply:?}");
+}
+
+/// A member that is away has shown nothing to the leader, however lately that was elected.
+#[test]
+fn member_that_is_away_does_not_count_after_an_election() {
+    let mut world = World::new();
+    world.cut.insert(2);
+    let leader = world.elect();
+    let reply = world.ask(leader, Change::Remove { number: 2 - leader as u8 });
+    assert!(matches!(&reply, Reply::Refused(why) if why.contains("[3] do not answer")), "{reply:?}");
 }
 
 #[test]

@@ -97,7 +97,7 @@ impl GroupStage {
     /// Returns true if this member follows in the term of a transfer, and lacks what it gives.
     fn lacks(&self, name: TransferName) -> bool {
         let Position { term, index } = name.before;
-        let is_plausible = index < translate::GREATEST && term <= name.term;
+        let is_plausible = index < crate::wire::GREATEST && term <= name.term;
         let lacks = |machine: &Group| machine.term().get() == name.term && machine.lacks(translate::place(name.before));
         is_plausible && Index::new(index) > Index::ZERO && self.machine.as_ref().is_some_and(lacks)
     }

@@ -8,10 +8,7 @@ use noraft::{ClusterConfig, LogEntry, NodeId};
 use super::batches::Call;
 use crate::core::group::{Entries, Index, MemberId, Message, Position, Term};
 use crate::log;
-use crate::wire::MemberMessage;
-
-/// Greatest term and index that a batch may have; the machine believes no greater ones.
-pub(super) const GREATEST: u64 = 1 << 62;
+use crate::wire::{GREATEST, MemberMessage};
 
 /// Payloads of the entries in a batch, by index, with their terms.
 pub(super) type Payloads = BTreeMap<u64, (u64, Bytes)>;
