@@ -29,7 +29,7 @@ use crate::{
         access_paths::{beside_own_changes, fetch, fetch_key, one_command, own_view, repair_first, unprobed},
         query::{
             documents::Documents,
-            groups::{count_all, number, unwind_and_group, values_of},
+            groups::{TOO_BIG, count_all, number, unwind_and_group, values_of},
             query_stages::{aggregation, skip_and_limit},
         },
     },
@@ -205,7 +205,7 @@ pub(crate) async fn distinct(
         core.server.at(Step::BeforeSettledQuery).await;
         let values = if own.is_some() || sees_lock_fields(&query.filter) {
             let groups = own_view::aggregate_own_view(core, own.as_ref(), ns, query, unwind_and_group(field)?);
-            values_of(groups.await?).await?
+            values_of(groups.await?, TOO_BIG).await?
         } else {
             match core.server.run_command(&ns.db, distinct.clone()).await?.remove("values") {
                 Some(Bson::Array(values)) => values,

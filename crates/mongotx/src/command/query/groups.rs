@@ -12,8 +12,9 @@ use crate::{
 
 /// Bytes of the values that one answer may hold, as in the server.
 const MAX_VALUE_BYTES: usize = 16 * 1024 * 1024;
-/// The server's code for more of them.
-const TOO_BIG: i32 = 17_217;
+/// The server's codes for more of them: of a collection, and of a view, which it aggregates.
+pub(crate) const TOO_BIG: i32 = 17_217;
+pub(crate) const VIEW_TOO_BIG: i32 = 10_334;
 
 /// The stage that counts all documents.
 pub(crate) fn count_all() -> Document {
@@ -48,17 +49,15 @@ pub(crate) fn unwind_and_group(field: &str) -> Result<Vec<Document>> {
     Ok(stages)
 }
 
-/// The values that they have gathered.
-///
-/// # Errors
-/// 17217, as in the server, where they are too large for one answer.
-pub(crate) async fn values_of(mut groups: Documents) -> Result<Vec<Bson>> {
+/// The values that they have gathered. `too_big`: the code of the error if they are too large for
+/// one answer.
+pub(crate) async fn values_of(mut groups: Documents, too_big: i32) -> Result<Vec<Bson>> {
     let (mut values, mut bytes) = (Vec::new(), 0);
     while let Some(group) = groups.next().await {
         let group = group?;
         bytes += group.as_bytes().len();
         if bytes > MAX_VALUE_BYTES {
-            return Err(Error::invalid(TOO_BIG, "distinct too big, 16mb cap"));
+            return Err(Error::invalid(too_big, "distinct too big, 16mb cap"));
         }
         values.extend(document::parse(&group)?.remove("_id"));
     }

@@ -8,7 +8,7 @@ use crate::{
     command::{
         isolation::{committed, repeatable, validated},
         query::{
-            groups::{unwind_and_group, values_of},
+            groups::{VIEW_TOO_BIG, unwind_and_group, values_of},
             query_stages::as_aggregate,
             views,
         },
@@ -36,7 +36,7 @@ pub(crate) async fn find_distinct_values(
     if views::is_view(core, ns).await? {
         let mut command = as_aggregate(query)?;
         command.pipeline.extend(unwind_and_group(field)?);
-        return values_of(aggregate::read(core, tx, ns, &command).await?).await;
+        return values_of(aggregate::read(core, tx, ns, &command).await?, VIEW_TOO_BIG).await;
     }
     let Some(tx) = tx else { return committed::distinct(core, None, ns, field, query).await };
     if tx.is_repeatable() {
