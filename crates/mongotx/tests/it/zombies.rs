@@ -90,7 +90,13 @@ async fn run_zombie(job: Job) {
     })
     .await;
     assert!(worker.left, "{name}: it did not go on");
-    check_end(&name, scenario, worker.report.end().unwrap(), decided, registered);
+    let end = worker.report.end().unwrap();
+    // Its record is fenced before it has used it: if it hears of that first, it begins in another
+    // one.
+    let begins_anew = job.step == Step::AfterRegister && end == End::Committed;
+    if !begins_anew {
+        check_end(&name, scenario, end, decided, registered);
+    }
     assert_nothing_lost(&name, world, &rival).await;
     rival.shutdown().await.unwrap();
     Case { world, scenario, report: &worker.report, name }.check_all().await;
