@@ -44,7 +44,7 @@ pub(super) async fn wait(context: &Context, connection: &Connection, concern: &D
     }
 }
 
-/// One question to the server.
+/// Asks the server once whether the concern is satisfied, for as long as it says.
 async fn ask(context: &Context, concern: Document) -> Option<Document> {
     let waited = context.client.await_write_concern(concern).await;
     waited.unwrap_or_else(|error| Some(missed_for(error.code(), error.message())))

@@ -5,6 +5,7 @@
 //! | --- | --- |
 //! | [`mod@drop`] | dropping collections and databases |
 //! | [`rename`] | renaming collections |
+//! | [`to_its_end`] | work that goes on when its caller has gone |
 //! | [`collection_events`] | the events that both leave in change streams |
 
 mod collection_events;

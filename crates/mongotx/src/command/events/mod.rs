@@ -82,7 +82,8 @@ pub(crate) struct EventNumbers {
     _time: HeldTime,
 }
 
-/// A time of the clock that is under way.
+/// A time that the clock holds for events that are not committed yet. Dropping it releases the
+/// time.
 struct HeldTime {
     clock: Arc<dyn Clock>,
     time: Timestamp,

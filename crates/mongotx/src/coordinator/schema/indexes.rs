@@ -78,7 +78,7 @@ impl Schema {
             if waits { self.keep_mirror(ns, &mirror).await } else { Ok(()) }
         };
         let made = making.await;
-        if made.is_err() {
+        if made.is_err() && !mirror.is_empty() {
             self.drop_mirror(ns, wanted).await;
         }
         self.catalog.forget(ns);
