@@ -39,6 +39,9 @@ struct Statement<'a> {
 /// document is there. It may be a statement for many documents: one that names one document changes
 /// no more.
 fn statement_of(operation: &Operation, is_there: bool) -> Option<Statement<'_>> {
+    if operation.is_by_chance() {
+        return None;
+    }
     match operation {
         Operation::Update(command) if command.may_go_together() || is_there => {
             Some(Statement { filter: &command.filter, options: &command.options, change: command.change() })

@@ -11,7 +11,7 @@ use bson::doc;
 
 use super::committed;
 use crate::{
-    command::query::{documents::Documents, nowhere::nowhere, plain_projection},
+    command::query::{documents::Documents, drawn, nowhere::nowhere, plain_projection},
     coordinator::{
         Core,
         request::{
@@ -28,6 +28,8 @@ use crate::{
 const SELECTIONS: usize = 16;
 
 pub(crate) async fn find(core: &Core, tx: &mut Transaction, ns: &Namespace, query: &Query) -> Result<Documents> {
+    let again = drawn::lasting(&query.filter)?;
+    let again = again.as_ref().unwrap_or(&query.filter);
     for _ in 0..SELECTIONS {
         let Some(ids) = lock_matching(core, tx, ns, query).await? else { continue };
         if ids.is_empty() {
@@ -35,9 +37,9 @@ pub(crate) async fn find(core: &Core, tx: &mut Transaction, ns: &Namespace, quer
             return Ok(Documents::default());
         }
         let filter = if query.is_fetch() {
-            query.filter.clone()
+            again.clone()
         } else {
-            doc! {"$and": [query.filter.clone(), exactly(&ids, &query.options)]}
+            doc! {"$and": [again.clone(), exactly(&ids, &query.options)]}
         };
         let among_locked = Query { filter, skip: 0, ..query.clone() };
         let found = committed::find(core, Some(tx), ns, &among_locked).await?.all_raw(usize::MAX).await?;
@@ -50,12 +52,14 @@ pub(crate) async fn find(core: &Core, tx: &mut Transaction, ns: &Namespace, quer
 
 /// Addresses of all documents that the query finds, read-locked and seen again under the locks.
 pub(crate) async fn lock_all(core: &Core, tx: &mut Transaction, ns: &Namespace, query: &Query) -> Result<Vec<Address>> {
+    let again = drawn::lasting(&query.filter)?;
+    let again = again.as_ref().unwrap_or(&query.filter);
     for _ in 0..SELECTIONS {
         let Some(ids) = lock_matching(core, tx, ns, query).await? else { continue };
         if ids.is_empty() {
             return Ok(ids);
         }
-        let filter = doc! {"$and": [query.filter.clone(), exactly(&ids, &query.options)]};
+        let filter = doc! {"$and": [again.clone(), exactly(&ids, &query.options)]};
         let still = Query { filter, skip: 0, ..query.clone() };
         if committed::addresses(core, Some(tx), ns, &still, core.options.max_documents).await?.len() == ids.len() {
             return Ok(ids);

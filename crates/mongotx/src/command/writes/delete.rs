@@ -8,7 +8,10 @@ use sd2v::filter::{check_filter, has_special};
 
 use super::{direct, implicit, update::write_first, write_commands::DeleteCommand};
 use crate::{
-    command::isolation::{reads_of_writes, validated},
+    command::{
+        isolation::{reads_of_writes, validated},
+        query::drawn,
+    },
     coordinator::{
         Core,
         locking::{change::Change, multi_write::Targets},
@@ -84,7 +87,9 @@ async fn one(core: &Core, tx: &mut Transaction, ns: &Namespace, command: &Delete
 async fn many(core: &Core, tx: &mut Transaction, ns: &Namespace, command: &DeleteCommand) -> Result<u64> {
     let all = Query::of(command.filter.clone(), command.options.clone());
     let found = validated::addresses(core, tx, ns, &all, core.options.max_documents).await?;
-    let targets = Targets { ns, at: &found, filter: &command.filter, options: &command.options };
+    let lasting = drawn::lasting(&command.filter)?;
+    let filter = lasting.as_ref().unwrap_or(&command.filter);
+    let targets = Targets { ns, at: &found, filter, options: &command.options };
     let matched = core.locking.prepare_multi(tx, &targets, &Change::Remove).await?.matched;
     reads_of_writes::check_all_matched(tx, ns, found.len(), matched)?;
     Ok(matched)

@@ -23,7 +23,10 @@ use super::{
 use crate::{
     command::{
         isolation::{committed, reads_of_writes, validated},
-        query::plain_projection::{ShownFields, is_plain_projection},
+        query::{
+            drawn,
+            plain_projection::{ShownFields, is_plain_projection},
+        },
     },
     coordinator::{
         Core,
@@ -212,12 +215,18 @@ async fn inside(
         Modify::Update(update) => update.change(),
         Modify::Delete(_) => Change::Remove,
     };
-    let named = query::named_id(core, ns, &query.filter, &query.options).await?;
+    let lasting = drawn::lasting(&query.filter)?;
+    let filter = lasting.as_ref().unwrap_or(&query.filter);
+    let named = match &lasting {
+        None => query::named_id(core, ns, &query.filter, &query.options).await?,
+        Some(_) => None,
+    };
     let (mut rematches, mark) = (Rematches::default(), tx.reads.mark());
     for _ in 0..SELECTIONS {
         // A document that was selected and not changed was of no consequence.
         tx.reads.forget_since(mark);
         if named.is_none()
+            && lasting.is_none()
             && let Some(shown) = free_one(core, tx, ns, command, &query, &change).await?
         {
             return Ok(FindAndModifyResult::found(shown));
@@ -230,7 +239,7 @@ async fn inside(
             if named.is_none() {
                 core.locking.note_wanted(tx, ns, &query, &change, at).await?;
             }
-            let target = Target { ns, at, filter: &query.filter, options: &query.options, chosen: named.is_none() };
+            let target = Target { ns, at, filter, options: &query.options, chosen: named.is_none() };
             if let Some(shown) = one(core, tx, &target, command, &change, &mut projection).await? {
                 return Ok(FindAndModifyResult::found(shown));
             }

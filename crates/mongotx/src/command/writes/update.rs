@@ -14,7 +14,10 @@ use sd2v::names::WRITER;
 
 use super::{direct, dry_run, implicit, rematch::Rematches, upsert, write_commands::UpdateCommand};
 use crate::{
-    command::isolation::{committed, reads_of_writes, validated},
+    command::{
+        isolation::{committed, reads_of_writes, validated},
+        query::drawn,
+    },
     coordinator::{
         Core,
         locking::{change::Change, found_document::NeededAnswer, multi_write::Targets, target::Target},
@@ -171,7 +174,10 @@ pub(crate) async fn write_first(
     query: &Query,
     change: &Change<'_>,
 ) -> Result<Option<(Address, bool)>> {
-    if let Some(id) = query::named_id(core, ns, &query.filter, &query.options).await? {
+    let lasting = drawn::lasting(&query.filter)?;
+    if lasting.is_none()
+        && let Some(id) = query::named_id(core, ns, &query.filter, &query.options).await?
+    {
         let at = core.locator.locate(Some(tx), ns, id, &query.filter, &query.options).await?;
         let target = Target { ns, at: &at, filter: &query.filter, options: &query.options, chosen: false };
         if has_read(tx, &target) && Box::pin(prepared_as_read(core, tx, &target, change)).await? {
@@ -186,7 +192,9 @@ pub(crate) async fn write_first(
     let first = Query { limit: 1, ..query.clone() };
     for _ in 0..SELECTIONS {
         let asked = NeededAnswer { is_shown: tx.reads.has_points(ns), ..NeededAnswer::default() };
-        if let Some(found) = core.locking.find_and_prepare(tx, ns, query, change, asked).await? {
+        if lasting.is_none()
+            && let Some(found) = core.locking.find_and_prepare(tx, ns, query, change, asked).await?
+        {
             if let Some(shown) = &found.shown {
                 reads_of_writes::settle_shown(core, tx, ns, &found.at.id, &shown.before).await?;
             }
@@ -197,7 +205,8 @@ pub(crate) async fn write_first(
             return Ok(None);
         };
         core.locking.note_wanted(tx, ns, query, change, &at).await?;
-        let target = Target { ns, at: &at, filter: &query.filter, options: &query.options, chosen: true };
+        let filter = lasting.as_ref().unwrap_or(&query.filter);
+        let target = Target { ns, at: &at, filter, options: &query.options, chosen: true };
         let applied = core.locking.prepare(tx, &target, change).await?;
         if applied.matched {
             return Ok(Some((at, applied.modified)));
@@ -242,11 +251,13 @@ fn shown_fields(as_read: &AsRead) -> Document {
 async fn many(core: &Core, tx: &mut Transaction, ns: &Namespace, command: &UpdateCommand) -> Result<UpdateResult> {
     tx.note_replacing(false);
     let (all, mut rematches) = (Query::of(command.filter.clone(), command.options.clone()), Rematches::default());
+    let lasting = drawn::lasting(&command.filter)?;
+    let filter = lasting.as_ref().unwrap_or(&command.filter);
     let (mark, mut selections) = (tx.reads.mark(), 0);
     loop {
         tx.reads.forget_since(mark);
         let found = validated::addresses(core, tx, ns, &all, core.options.max_documents).await?;
-        let targets = Targets { ns, at: &found, filter: &command.filter, options: &command.options };
+        let targets = Targets { ns, at: &found, filter, options: &command.options };
         let done = core.locking.prepare_multi(tx, &targets, &command.change()).await?;
         reads_of_writes::check_all_matched(tx, ns, found.len(), done.matched)?;
         if done.matched > 0 {

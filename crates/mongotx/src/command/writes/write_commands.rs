@@ -15,6 +15,7 @@ use crate::{
     coordinator::{
         Core,
         locking::change::Change,
+        queries::nondeterminism,
         request::{query::Query, query_options::QueryOptions},
     },
     error::{Error, Result},
@@ -42,6 +43,11 @@ impl UpdateCommand {
     /// The same, and what none may name that is made in a transaction.
     pub(crate) fn check(&self) -> Result<()> {
         check_filter(&self.filter)?;
+        if self.upsert && nondeterminism::is_by_chance(&self.filter) {
+            let message = "an upsert in a transaction cannot have $rand or $sampleRate in its filter: whether a \
+                           document matches is asked several times";
+            return Err(Error::unsupported(message));
+        }
         Ok(self.update.check()?)
     }
 
@@ -127,6 +133,15 @@ pub(crate) enum Operation {
 }
 
 impl Operation {
+    /// Returns true if chance decides which documents it writes.
+    pub(crate) fn is_by_chance(&self) -> bool {
+        match self {
+            Self::Update(update) => nondeterminism::is_by_chance(&update.filter),
+            Self::Delete(delete) => nondeterminism::is_by_chance(&delete.filter),
+            Self::Insert(_) | Self::Refused(_) => false,
+        }
+    }
+
     /// Errors of the write that do not depend on any document.
     pub(crate) fn check(&self) -> Result<()> {
         match self {

@@ -18,23 +18,32 @@ const NOW: &str = "$$NOW";
 /// Operators whose result depends on chance, or on a script.
 const NONDETERMINISTIC: [&str; 6] = ["$rand", "$sample", "$sampleRate", "$where", "$function", "$accumulator"];
 
-fn any(value: &Bson, is_wanted: &impl Fn(&Bson) -> bool, is_wanted_key: &impl Fn(&str) -> bool) -> bool {
-    let among = |document: &Document| {
-        document
-            .iter()
-            .any(|(key, value)| is_wanted_key(key) || key != "$literal" && any(value, is_wanted, is_wanted_key))
-    };
+/// Those of them that chance alone decides.
+const CHANCE: [&str; 2] = ["$rand", "$sampleRate"];
+
+fn any(document: &Document, is_wanted: &impl Fn(&Bson) -> bool, is_wanted_key: &impl Fn(&str) -> bool) -> bool {
+    document
+        .iter()
+        .any(|(key, value)| is_wanted_key(key) || key != "$literal" && any_in(value, is_wanted, is_wanted_key))
+}
+
+fn any_in(value: &Bson, is_wanted: &impl Fn(&Bson) -> bool, is_wanted_key: &impl Fn(&str) -> bool) -> bool {
     match value {
-        Bson::Document(document) => among(document),
-        Bson::Array(values) => values.iter().any(|value| any(value, is_wanted, is_wanted_key)),
+        Bson::Document(document) => any(document, is_wanted, is_wanted_key),
+        Bson::Array(values) => values.iter().any(|value| any_in(value, is_wanted, is_wanted_key)),
         value => is_wanted(value),
     }
+}
+
+/// Returns true if chance alone decides a part of the filter, and no script.
+pub(crate) fn is_by_chance(filter: &Document) -> bool {
+    any(filter, &|_| false, &|key| CHANCE.contains(&key))
 }
 
 /// Returns true if the value depends on chance, or on a script.
 pub(crate) fn is_in(document: &Document) -> bool {
     let is_cluster_time = |value: &Bson| value.as_str().is_some_and(|text| text.starts_with("$$CLUSTER_TIME"));
-    any(&Bson::Document(document.clone()), &is_cluster_time, &|key| NONDETERMINISTIC.contains(&key))
+    any(document, &is_cluster_time, &|key| NONDETERMINISTIC.contains(&key))
 }
 
 pub(crate) fn is_in_query(query: &Query) -> bool {
@@ -59,7 +68,7 @@ fn with_time(value: &Bson, now: DateTime) -> Bson {
 }
 
 fn names_time(document: &Document) -> bool {
-    any(&Bson::Document(document.clone()), &|value| value.as_str() == Some(NOW), &|_| false)
+    any(document, &|value| value.as_str() == Some(NOW), &|_| false)
 }
 
 /// The document with the server's time in place of `$$NOW`; `None`: it does not name the time.
