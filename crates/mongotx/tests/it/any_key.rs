@@ -10,7 +10,7 @@ use bson::{Document, doc};
 use futures_util::{TryStreamExt, future::join_all};
 use mongotx::{
     Client, ClientOptions, Collection, ErrorKind, IndexModel, Isolation, ReturnDocument, Session, Step,
-    TransactionOptions,
+    TransactionOptions, WriteModel,
 };
 use quiet::{Gate, commands_of, connect, options, through};
 
@@ -132,6 +132,43 @@ async fn a_write_by_a_natural_key_is_one_command_each() {
 }
 
 /// Another tool drops the indexes, and stores a second document with the key.
+async fn have_two_with_key_one(coll: &Collection<Document>) {
+    let server = local_mongod::shared_standalone().await.unwrap().client().await.unwrap();
+    let raw = server.database(&coll.namespace().db);
+    raw.run_command(doc! {"dropIndexes": &coll.namespace().coll, "index": "*"}).await.unwrap();
+    let raw = raw.collection::<Document>(&coll.namespace().coll);
+    raw.insert_one(doc! {"_id": 99, "k": 1, "n": 9}).await.unwrap();
+}
+
+/// The client has known the index, and the `_id` of the document with the key.
+#[tokio::test]
+async fn writes_of_all_with_a_key_write_all_where_the_index_is_gone_by_now() {
+    let client = connect(options()).await;
+    let coll = keyed(&client, 3).await;
+    let mut session = begun(&client);
+    for k in 1..=3 {
+        assert_eq!(add(&coll, &mut session, k, 1).await.unwrap(), 1);
+    }
+    session.commit().await.unwrap();
+    have_two_with_key_one(&coll).await;
+    session.begin().unwrap();
+    let update = |k: i32| WriteModel::UpdateMany {
+        filter: doc! {"k": k},
+        update: doc! {"$set": {"n": 5}}.into(),
+        upsert: false,
+    };
+    let done = coll.bulk_write([update(2), update(1)]).session(&mut session).await.unwrap();
+    assert_eq!((done.matched_count, done.modified_count), (3, 3));
+    session.commit().await.unwrap();
+    assert_eq!(coll.count_documents(doc! {"n": 5}).await.unwrap(), 3);
+    session.begin().unwrap();
+    let delete = |k: i32| WriteModel::DeleteMany { filter: doc! {"k": k} };
+    let done = coll.bulk_write([delete(3), delete(1)]).session(&mut session).await.unwrap();
+    assert_eq!(done.deleted_count, 3);
+    session.commit().await.unwrap();
+    assert_eq!(coll.count_documents(doc! {}).await.unwrap(), 1);
+}
+
 #[tokio::test]
 async fn an_order_counts_where_the_index_is_gone_by_now() {
     let client = connect(options()).await;
@@ -139,11 +176,7 @@ async fn an_order_counts_where_the_index_is_gone_by_now() {
     let mut session = begun(&client);
     assert_eq!(add(&coll, &mut session, 2, 1).await.unwrap(), 1);
     session.commit().await.unwrap();
-    let server = local_mongod::shared_standalone().await.unwrap().client().await.unwrap();
-    let raw = server.database(&coll.namespace().db);
-    raw.run_command(doc! {"dropIndexes": &coll.namespace().coll, "index": "*"}).await.unwrap();
-    let raw = raw.collection::<Document>(&coll.namespace().coll);
-    raw.insert_one(doc! {"_id": 99, "k": 1, "n": 9}).await.unwrap();
+    have_two_with_key_one(&coll).await;
     session.begin().unwrap();
     let action = coll.find_one_and_update(doc! {"k": 1}, doc! {"$inc": {"n": 1}}).sort(doc! {"n": -1});
     assert_eq!(action.session(&mut session).await.unwrap(), Some(doc! {"_id": 99, "k": 1, "n": 9}));

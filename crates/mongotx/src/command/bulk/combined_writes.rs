@@ -9,7 +9,10 @@ use super::upserts::{self, Presence};
 use crate::{
     command::{
         access_paths::fetch_key::{has_all_values, is_values},
-        writes::{insert, write_commands::Operation},
+        writes::{
+            insert,
+            write_commands::{DeleteCommand, Operation, UpdateCommand},
+        },
     },
     coordinator::{
         Core,
@@ -33,6 +36,8 @@ struct Statement<'a> {
     filter: &'a Document,
     options: &'a QueryOptions,
     change: Change<'a>,
+    /// True if the application means all documents that match.
+    is_multi: bool,
 }
 
 /// The filter and the change of an update or removal that can go with others, or of an upsert whose
@@ -44,10 +49,12 @@ fn statement_of(operation: &Operation, is_there: bool) -> Option<Statement<'_>> 
     }
     match operation {
         Operation::Update(command) if command.may_go_together() || is_there => {
-            Some(Statement { filter: &command.filter, options: &command.options, change: command.change() })
+            let UpdateCommand { filter, options, multi, .. } = &**command;
+            Some(Statement { filter, options, change: command.change(), is_multi: *multi })
         }
         Operation::Delete(command) if command.options.is_plain() && command.options.hint.is_none() => {
-            Some(Statement { filter: &command.filter, options: &command.options, change: Change::Remove })
+            let DeleteCommand { filter, multi, options } = &**command;
+            Some(Statement { filter, options, change: Change::Remove, is_multi: *multi })
         }
         _ => None,
     }
@@ -109,7 +116,7 @@ pub(super) async fn send_together(
     let each = |(at, write)| {
         let action = match write {
             AddressedWrite::Insert(inserting) => BatchedAction::Insert(inserting),
-            AddressedWrite::Change(Statement { filter, options, change }) => {
+            AddressedWrite::Change(Statement { filter, options, change, .. }) => {
                 let target = Target { ns, at, filter, options, chosen: false };
                 BatchedAction::Change(BatchedChange { target, change, as_read: as_read(at) })
             }
@@ -208,6 +215,10 @@ enum NamedBy {
 async fn named(core: &Core, tx: &Transaction, ns: &Namespace, command: &Statement<'_>) -> Result<Option<NamedBy>> {
     if let Some(id) = query::named_id(core, ns, command.filter, command.options).await? {
         return Ok(Some(NamedBy::Id(id)));
+    }
+    // Several documents match if the unique index is gone by now.
+    if command.is_multi {
+        return Ok(None);
     }
     // The transaction's own documents may have other keys than those that all clients see.
     if !is_values(command.filter) || tx.has_new_keys(ns) {
