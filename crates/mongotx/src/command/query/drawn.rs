@@ -6,7 +6,7 @@
 //! each time. Chance is asked by the selection alone; the other conditions are asked
 //! again, because a rival may have changed the document meanwhile.
 
-use bson::{Bson, Document};
+use bson::{Bson, Document, doc};
 
 use crate::{
     coordinator::queries::nondeterminism,
@@ -26,7 +26,9 @@ pub(crate) fn lasting(filter: &Document) -> Result<Option<Document>> {
     for (key, value) in filter {
         match (key.as_str(), value) {
             ("$sampleRate", _) => {}
-            ("$expr", Bson::Document(expression)) if nondeterminism::is_by_chance(expression) => {}
+            ("$expr", Bson::Document(expression)) if nondeterminism::is_by_chance(expression) => {
+                rest.extend(lasting_expression(expression).map(|lasting| (key.clone(), lasting.into())));
+            }
             ("$and", Bson::Array(operands)) => {
                 rest.insert(key, lasting_operands(operands)?);
             }
@@ -47,6 +49,15 @@ fn lasting_operands(operands: &[Bson]) -> Result<Vec<Bson>> {
     operands.iter().map(lasting_one).collect()
 }
 
+/// The operands of an `$and` that do not rest on chance; `None`: the expression is of another kind,
+/// or has no such operands.
+fn lasting_expression(expression: &Document) -> Option<Document> {
+    let operands = expression.get_array("$and").ok().filter(|_| expression.len() == 1)?;
+    let is_lasting = |operand: &&Bson| !is_by_chance("$expr", operand);
+    let lasting: Vec<Bson> = operands.iter().filter(is_lasting).cloned().collect();
+    (!lasting.is_empty()).then(|| doc! {"$and": lasting})
+}
+
 fn is_by_chance(key: &str, value: &Bson) -> bool {
     nondeterminism::is_by_chance(&Document::from_iter([(key.to_owned(), value.clone())]))
 }
@@ -60,8 +71,6 @@ fn refused(key: &str) -> Error {
 
 #[cfg(test)]
 mod tests {
-    use bson::doc;
-
     use super::*;
 
     #[test]
@@ -70,6 +79,9 @@ mod tests {
         assert_eq!(lasting(&doc! {"a": 1, "$expr": {"$lt": ["$a", 2]}}).unwrap(), None);
         assert_eq!(lasting(&doc! {"a": 1, "$sampleRate": 0.5}).unwrap(), Some(doc! {"a": 1}));
         assert_eq!(lasting(&by_chance).unwrap(), Some(doc! {}));
+        let free = doc! {"$eq": ["$owner", null]};
+        let both = doc! {"$expr": {"$and": [{"$lt": [{"$rand": {}}, 0.5]}, free.clone()]}};
+        assert_eq!(lasting(&both).unwrap(), Some(doc! {"$expr": {"$and": [free]}}));
         let within = doc! {"$and": [by_chance.clone(), {"a": {"$gt": 1}}], "b": 2};
         assert_eq!(lasting(&within).unwrap(), Some(doc! {"$and": [{}, {"a": {"$gt": 1}}], "b": 2}));
         for refused in [doc! {"$or": [by_chance.clone(), {"a": 1}]}, doc! {"$nor": [{"$sampleRate": 0.1}]}] {
