@@ -62,6 +62,9 @@ pub enum Breakage {
     NoComparisonUnderLock,
     /// Every entry is run again as the transaction sees it, its later writes included.
     OwnViewAgain,
+    /// An entry of the own view is converted by an own view that is read before the documents of
+    /// others.
+    OwnViewFirst,
     /// Entries of the own view are converted without looks.
     ConvertedWithoutLooks,
     /// Validation comes before the last write.

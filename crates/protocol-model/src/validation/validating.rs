@@ -19,7 +19,7 @@
 //! remembered one, with what the client's own record has acknowledged before the write.
 //!
 //! The same bracket (1 to 3) converts an entry of the own view before the transaction writes to its
-//! collection again.
+//! collection again: the documents of others are read, and then the own view again.
 
 use super::{
     breakage::Breakage,
@@ -219,13 +219,21 @@ fn place(plan: &Plan, state: &State, t: usize) -> usize {
 fn command(plan: &Plan, state: &State, t: usize, goal: Goal) -> Command {
     let run = &state.runs[t];
     match goal {
-        Goal::Convert(entry) if run.next == 0 => Command::new(plan, run.entries[entry].query, true),
-        Goal::Convert(entry) => Command::new(plan, run.entries[entry].query.without(run.own.docs), false),
+        Goal::Convert(entry) if is_of_others(plan, run.next) => {
+            Command::new(plan, run.entries[entry].query.without(run.own.docs), false)
+        }
+        Goal::Convert(entry) => Command::new(plan, run.entries[entry].query, true),
         _ => {
             let entry = &run.entries[place(plan, state, t)];
             Command::new(plan, entry.query, entry.own || plan.has(Breakage::OwnViewAgain) && !entry.query.point)
         }
     }
+}
+
+/// Returns true if this read of a conversion is that of the documents of others. It is the first
+/// one: a single write behind it, which sets no stamp, differs from it when the transaction ends.
+fn is_of_others(plan: &Plan, read: usize) -> bool {
+    (read == 0) != plan.has(Breakage::OwnViewFirst)
 }
 
 fn run_again(plan: &Plan, state: &mut State, t: usize, goal: Goal) {
@@ -240,11 +248,11 @@ fn compare(plan: &Plan, state: &mut State, t: usize, goal: Goal, outcome: ScanRe
     let place = place(plan, state, t);
     let run = &mut state.runs[t];
     let expected = match goal {
-        Goal::Convert(entry) if run.next == 0 => run.entries[entry].result,
-        Goal::Convert(_) => {
+        Goal::Convert(_) if is_of_others(plan, run.next) => {
             run.part = outcome.result;
             outcome.result
         }
+        Goal::Convert(entry) => run.entries[entry].result,
         _ => run.entries[place].result,
     };
     run.next += 1;

@@ -33,8 +33,12 @@ const MAX_EXCLUDED_BYTES: usize = 256 * 1_024;
 
 /// An answer that cannot be compared with the same command sent again, because it shows what the
 /// transaction has written, or rests on chance. Between two looks at the change stamps that agree,
-/// it and the documents that matter to it are read: these are noted in its place, and at one moment
-/// they were what the answer was made of.
+/// the documents that matter to it are read and then the answer itself: these documents are noted
+/// in its place.
+///
+/// No transaction of others commits between the two looks. A single write outside transactions
+/// leaves no stamp, so the order matters: whatever it changes behind the first read, before the
+/// answer or after it, differs at the commit from what was noted.
 pub(super) struct Bracket<'a> {
     core: &'a Core,
     /// Documents that matter to the answer, by collection.
@@ -43,6 +47,8 @@ pub(super) struct Bracket<'a> {
     own: Vec<usize>,
     stamps: Tags,
     look: Option<FirstLook>,
+    /// What is noted if the later look agrees.
+    entries: Vec<Entry>,
     left: usize,
 }
 
@@ -50,32 +56,33 @@ impl<'a> Bracket<'a> {
     pub(super) fn of(core: &'a Core, tx: &Transaction, matter: Vec<(Namespace, Query)>) -> Self {
         let own = matter.iter().map(|(ns, _)| tx.own_mark(ns)).collect();
         let stamps = matter.iter().flat_map(|(ns, _)| stamps_of_reads(ns, None)).collect();
-        Self { core, matter, own, stamps, look: None, left: BRACKETS }
+        Self { core, matter, own, stamps, look: None, entries: Vec::new(), left: BRACKETS }
     }
 
-    /// Call before the command is sent: takes the first look.
+    /// Call before the command is sent: takes the first look, and reads the documents that matter.
     pub(super) async fn open(&mut self, tx: &Transaction) -> Result<()> {
         if self.look.is_none() {
             self.look = Some(self.core.looks.first_look(tx, &self.stamps).await?);
+        }
+        self.entries.clear();
+        for ((ns, query), own) in self.matter.iter().zip(&self.own) {
+            let found = at_hand(self.core, committed::find(self.core, None, ns, query).await?).await?;
+            let others = found.iter().filter(|document| !id_of(document).is_some_and(|id| tx.was_own(ns, &id, *own)));
+            let witness = Witness::of(Digest::of(others.map(AsRef::as_ref)));
+            self.entries.push(Entry::of(ns, Read::Find(query.clone()), *own, witness));
         }
         Ok(())
     }
 
     /// Call after it was answered. False: it has to be sent again.
     pub(super) async fn close(&mut self, tx: &mut Transaction) -> Result<bool> {
-        let mut entries = Vec::new();
-        for ((ns, query), own) in self.matter.iter().zip(&self.own) {
-            let found = at_hand(self.core, committed::find(self.core, None, ns, query).await?).await?;
-            let others = found.iter().filter(|document| !id_of(document).is_some_and(|id| tx.was_own(ns, &id, *own)));
-            let witness = Witness::of(Digest::of(others.map(AsRef::as_ref)));
-            entries.push(Entry::of(ns, Read::Find(query.clone()), *own, witness));
-        }
         let later = self.core.looks.look_at_changes(begin_for(tx)).await?;
         let changed = self.look.as_ref().and_then(|look| look.changed_at(&later, &self.stamps));
         let unchanged = changed.is_some_and(|changed| changed.is_empty());
         self.look = Some(self.core.looks.as_first(later, tx));
         if unchanged {
-            entries.into_iter().try_for_each(|entry| tx.reads.note(entry, self.core.options.max_documents))?;
+            let mut entries = std::mem::take(&mut self.entries).into_iter();
+            entries.try_for_each(|entry| tx.reads.note(entry, self.core.options.max_documents))?;
             if tx.id().is_some() {
                 self.core.quiet.end_quiet(tx).await;
             }

@@ -11,6 +11,7 @@ pub(crate) mod proxy;
 mod queries;
 mod reads;
 mod records;
+mod single_writes;
 mod values_come_back;
 
 use crate::{common::world::World, quiet};

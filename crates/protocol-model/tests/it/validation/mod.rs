@@ -137,6 +137,8 @@ fn own_views_hold() {
         holds(plan.clone(), &["all commit", "a transaction gives way"]);
         holds(stricter(plan), &["all commit", "a transaction gives way"]);
     }
+    // Serial orders know no single writes.
+    holds(converted_beside_a_single_write(), &["all commit", "a transaction gives way"]);
 }
 
 #[test]
@@ -199,6 +201,7 @@ fn missing_entries_are_found() {
 fn own_view_again_is_found() {
     fails(scan_then_write(), Breakage::OwnViewAgain, "V1");
     fails(converted(), Breakage::ConvertedWithoutLooks, "V1");
+    fails(converted_beside_a_single_write(), Breakage::OwnViewFirst, "V1");
 }
 
 /// A transaction that counts between two inserts could never commit.

@@ -436,6 +436,18 @@ pub(super) fn converted() -> Plan {
     }
 }
 
+/// A transaction counts in its own view a document that it then changes, beside a single write to
+/// that document, which sets no stamp.
+pub(super) fn converted_beside_a_single_write() -> Plan {
+    Plan {
+        name: "converted_beside_a_single_write",
+        docs: docs(&[ZERO, ONE]),
+        txs: vec![snapshot(0, &[Write(0, ONE), Count(0, ONE), Write(1, ONE)])],
+        directs: vec![(1, ZERO)],
+        ..Plan::default()
+    }
+}
+
 /// An update of many documents, and a rival that makes one more match.
 pub(super) fn one_more_matches() -> Plan {
     Plan {
