@@ -264,6 +264,11 @@ impl ReadSet {
         self.entries.iter().for_each(|entry| entry.witness.fix());
     }
 
+    /// Returns true if every answer was read to its end, so that no cursor can be read on.
+    pub(crate) fn are_complete(&self) -> bool {
+        self.entries.iter().all(|entry| entry.witness.digest().complete)
+    }
+
     /// Number of entries now, to go back to.
     pub(crate) fn mark(&self) -> usize {
         self.entries.len()

@@ -6,7 +6,9 @@ use std::{future::IntoFuture, time::Duration};
 
 use bson::{Document, doc};
 use futures_util::future;
-use mongotx::{Client, Collection, ErrorKind, IndexModel, Isolation, Result, Session, TransactionOptions};
+use mongotx::{
+    Client, ClientOptions, Collection, ErrorKind, IndexModel, Isolation, Result, Session, TransactionOptions,
+};
 
 use crate::quiet::{self, until_waiting};
 
@@ -213,6 +215,69 @@ async fn lone_transaction_asks_behind_its_insert() {
         }
     }
     panic!("nothing was asked behind an insert, {ATTEMPTS} times");
+}
+
+/// A client alone, whose collection seems unchanged, so that a validation ahead asks nothing again.
+/// `ends`: the cursor is read to its end before the insert. Returns the outcome of a transaction
+/// that reads the rest of it, if any is left, behind a change of all that the cursor shows; and the
+/// number of validations that have rested on the one behind the insert.
+async fn reads_a_cursor_on(ends: bool) -> (Result<()>, u64) {
+    let client = quiet::connect(ClientOptions { read_lease: false, ..quiet::options() }).await;
+    let (read, inserted) = (quiet::collection(&client, 4).await, quiet::collection(&client, 1).await);
+    future::join_all((0..CONNECTIONS).map(|_| read.count_documents(doc! {}).into_future())).await;
+    let at_snapshot = TransactionOptions { isolation: Some(Isolation::Snapshot), ..TransactionOptions::default() };
+    for id in 10..10 + EXPECTED_AFTER as i32 {
+        let mut session = client.session_with(at_snapshot.clone());
+        session.begin().unwrap();
+        read.find(doc! {}).batch_size(2).session(&mut session).await.unwrap().try_collect().await.unwrap();
+        inserted.insert_one(&doc! {"_id": id}).session(&mut session).await.unwrap();
+        session.commit().await.unwrap();
+        assert!(client.flush(LONG).await);
+    }
+    let mut session = client.session_with(at_snapshot);
+    session.begin().unwrap();
+    let mut cursor = read.find(doc! {}).batch_size(2).session(&mut session).await.unwrap();
+    let mut seen = Vec::new();
+    while seen.len() < if ends { 5 } else { 2 } {
+        let Some(next) = cursor.next().await.unwrap() else { break };
+        seen.push(next.get_i32("n").unwrap());
+    }
+    inserted.insert_one(&doc! {"_id": 99}).session(&mut session).await.unwrap();
+    let mut other = client.session();
+    other.begin().unwrap();
+    for id in [1, 4] {
+        read.update_one(doc! {"_id": id}, doc! {"$set": {"n": 2}}).session(&mut other).await.unwrap();
+    }
+    other.commit().await.unwrap();
+    assert!(client.flush(LONG).await);
+    if !ends {
+        while let Some(next) = cursor.next().await.unwrap() {
+            seen.push(next.get_i32("n").unwrap());
+        }
+        assert_eq!(seen, [1, 1, 1, 2], "the cursor shows two moments");
+    }
+    let committed = session.commit().await;
+    (committed, client.metrics().validated_ahead)
+}
+
+#[tokio::test]
+async fn cursor_that_is_read_on_behind_the_insert_is_validated() {
+    let (committed, ahead) = reads_a_cursor_on(false).await;
+    assert_eq!(committed.expect_err("it has read two moments").kind(), ErrorKind::Conflict);
+    assert_eq!(ahead, 0);
+}
+
+/// Otherwise the test above could not fail: read to its end before, the cursor is validated ahead.
+#[tokio::test]
+async fn cursor_that_has_ended_before_the_insert_is_validated_ahead() {
+    for _ in 0..ATTEMPTS {
+        let (committed, ahead) = reads_a_cursor_on(true).await;
+        committed.unwrap();
+        if ahead > 0 {
+            return;
+        }
+    }
+    panic!("nothing was validated ahead, {ATTEMPTS} times");
 }
 
 /// Transactions that commit at the same time share a look.
