@@ -125,6 +125,8 @@ struct Inner {
     info: Option<Document>,
     unfinishable: bool,
     frozen: bool,
+    /// The transaction is committed.
+    committed: bool,
     /// True if the command may have been carried out in spite of the error.
     maybe_done: bool,
     unreplicated: Option<Unreplicated>,

@@ -161,6 +161,6 @@ impl Commit<'_> {
         };
         let message =
             format!("the transaction is committed, but {n} members do not all have it, as far as is known: {reason}");
-        Err(Error::new(ErrorKind::Indeterminate, message))
+        Err(Error::spread_too_little(message))
     }
 }

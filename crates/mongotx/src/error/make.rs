@@ -34,6 +34,7 @@ impl Error {
             info: None,
             unfinishable: false,
             frozen: false,
+            committed: false,
             maybe_done: false,
             unreplicated: None,
             is_clean: false,
@@ -88,6 +89,18 @@ impl Error {
             }
         }
         self
+    }
+
+    /// The transaction is committed, and more members than the majority were to have it.
+    pub(crate) fn spread_too_little(message: String) -> Self {
+        let mut error = Self::new(ErrorKind::Indeterminate, message);
+        error.0.committed = true;
+        error
+    }
+
+    /// Returns true if the transaction is known to be committed all the same.
+    pub(crate) fn is_of_committed(&self) -> bool {
+        self.0.committed
     }
 
     pub(crate) fn unsupported(message: impl Into<String>) -> Self {

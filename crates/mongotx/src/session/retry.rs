@@ -133,7 +133,7 @@ impl Retry {
         let error = match result {
             Ok(value) => match session.commit().await {
                 Ok(()) => return Some(Ok(value)),
-                Err(error) if error.kind() == ErrorKind::Indeterminate => {
+                Err(error) if error.kind() == ErrorKind::Indeterminate && !error.is_of_committed() => {
                     match session.learn_outcome(error, self.until).await {
                         Ok(()) => return Some(Ok(value)),
                         Err(error) => error,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bson::{Document, doc};
 use futures_util::future::BoxFuture;
-use mongotx::{Client, Collection, Concern, ErrorKind, Outcome, Step, StepHook, TransactionOptions};
+use mongotx::{Client, Collection, Concern, ErrorKind, Outcome, Session, Step, StepHook, TransactionOptions};
 
 use local_mongod::Server;
 
@@ -231,18 +231,27 @@ async fn plain_write_of_the_old_primary_alone_is_reported_as_what_it_is() {
     world.drop().await;
 }
 
-/// The transaction is committed, and how many members have it cannot be found out.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn commit_that_cannot_be_followed_to_more_members_is_not_made_again() {
+async fn add(session: &mut Session, coll: Collection<Document>) -> mongotx::Result<()> {
+    coll.update_one(doc! {"_id": 1}, doc! {"$inc": {"n": 1}}).session(session).await.map(drop)
+}
+
+/// The error of a transaction that is committed by one of these calls, where how many members have
+/// it cannot be found out.
+async fn cannot_be_followed(name: &str, retries: bool) {
     let set = set().await;
-    let world = World::new(&set.uri(), "members_unknown");
+    let world = World::new(&set.uri(), name);
     let (decided, hook) = Gate::at(Step::AfterDecision, 2, false);
     let client = world.client_with(LEASE_MS, hook).await;
     let coll = two_documents(&world, &client).await;
     let mut session = client.session_with(TransactionOptions { concern: Concern::Nodes(3), ..Default::default() });
-    session.begin().unwrap();
-    coll.update_one(doc! {"_id": 1}, doc! {"$inc": {"n": 1}}).session(&mut session).await.unwrap();
-    let commit = tokio::spawn(async move { (session.commit().await, session.id()) });
+    let commit = tokio::spawn(async move {
+        if retries {
+            return session.run_transaction(coll, |session, coll| Box::pin(add(session, coll.clone()))).await;
+        }
+        session.begin().unwrap();
+        add(&mut session, coll).await.unwrap();
+        session.commit().await
+    });
     decided.reached().await;
     let (primary, _) = set.roles().await;
     let admin = alone(primary).await.database("admin");
@@ -252,7 +261,7 @@ async fn commit_that_cannot_be_followed_to_more_members_is_not_made_again() {
         doc! {"failCommands": ["update"], "namespace": format!("{}.txs", world.tx_db()), "errorCode": 10_107};
     admin.run_command(fail("alwaysOn", stepped_down)).await.unwrap();
     decided.open();
-    let (committed, _) = tokio::time::timeout(LIMIT, commit).await.unwrap().unwrap();
+    let committed = tokio::time::timeout(LIMIT, commit).await.unwrap().unwrap();
     admin.run_command(fail("off", doc! {})).await.unwrap();
     let error = committed.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Indeterminate, "{error}");
@@ -261,6 +270,17 @@ async fn commit_that_cannot_be_followed_to_more_members_is_not_made_again() {
     assert_eq!(client.outcome(error.transaction().unwrap()).await.unwrap(), Outcome::Committed);
     assert_eq!(seen(&world).await, [1, 0]);
     world.drop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn commit_that_cannot_be_followed_to_more_members_is_not_made_again() {
+    cannot_be_followed("members_unknown", false).await;
+}
+
+/// The record says that it is committed, which is not what the concern demands.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn call_that_retries_says_that_a_commit_cannot_be_followed_to_more_members() {
+    cannot_be_followed("members_unknown_again", true).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
