@@ -66,13 +66,18 @@ struct LostChange {
 impl LostChange {
     /// Returns true if it may still arrive at this process, or may have arrived at it.
     fn concerns(self, process: Option<ObjectId>) -> bool {
-        let is_past = self.at.is_some_and(|at| at.steadily_elapsed() >= LONGEST_LATE);
-        !is_past && (self.process.is_none() || process.is_none() || self.process == process)
+        !self.is_past() && (self.process.is_none() || process.is_none() || self.process == process)
+    }
+
+    /// Returns true if it cannot arrive any more, at any process. (A process that is not the server
+    /// now may be it again: members of a replica set take turns.)
+    fn is_past(self) -> bool {
+        self.at.is_some_and(|at| at.steadily_elapsed() >= LONGEST_LATE)
     }
 
     /// Two losses in different processes count in any, for as long as the one that counts longer.
     fn and(self, before: Option<Self>) -> Self {
-        let Some(before) = before else { return self };
+        let Some(before) = before.filter(|before| !before.is_past()) else { return self };
         let process = self.process.filter(|process| before.process == Some(*process));
         Self { process, at: before.at.and(self.at) }
     }
@@ -81,6 +86,11 @@ impl LostChange {
 impl ChangeState {
     fn is_changed(&self, since: ChangeMark, process: Option<ObjectId>) -> bool {
         self.open > 0 || self.ended > since.0 || self.lost.is_some_and(|lost| lost.concerns(process))
+    }
+
+    /// The change that was lost, if it may still arrive.
+    fn lost(&self) -> Option<LostChange> {
+        self.lost.filter(|lost| !lost.is_past())
     }
 
     fn end(&mut self, moment: u64, lost: Option<LostChange>) {
@@ -138,6 +148,22 @@ struct State {
 }
 
 impl State {
+    /// Forgets what is over, and what was lost too long ago to arrive. If too many names are left,
+    /// what has been lost under them counts as changes of any collection.
+    fn forget(&mut self) {
+        self.forgotten = self.moment;
+        self.known.retain(|_, known| known.all().any(|known| known.open > 0 || known.lost().is_some()));
+        if self.known.len() < MAX_TAGS {
+            return;
+        }
+        let any = &mut self.any;
+        self.known.retain(|_, known| {
+            let lost = known.all().filter_map(ChangeState::lost);
+            any.lost = lost.fold(any.lost, |all, lost| Some(lost.and(all)));
+            known.all().any(|known| known.open > 0)
+        });
+    }
+
     fn begin(&mut self, touched: &TouchedDocuments, is_decision: bool) {
         self.plain.open += usize::from(!is_decision);
         let TouchedDocuments::Some(tags) = touched else {
@@ -145,8 +171,7 @@ impl State {
             return;
         };
         if self.known.len() >= MAX_TAGS {
-            self.known.retain(|_, known| known.all().any(|known| known.open > 0 || known.lost.is_some()));
-            self.forgotten = self.moment;
+            self.forget();
         }
         for (tag, fields) in tags {
             self.known.entry(*tag).or_default().of(fields).open += 1;
@@ -412,5 +437,37 @@ mod tests {
         assert!(!is_still(&own, "open", own.now()), "it is not forgotten");
         open.over();
         assert!(is_still(&own, "open", own.now()));
+    }
+
+    /// All that was lost so far was lost long ago.
+    fn age(own: &OwnChanges) {
+        let mut state = own.state();
+        let long_ago = Moment::now().earlier(LONGEST_LATE, Duration::ZERO);
+        let of_names = state.known.values_mut().flat_map(|known| known.0.iter_mut().map(|(_, known)| known));
+        of_names.filter_map(|known| known.lost.as_mut()).for_each(|lost| lost.at = Some(long_ago));
+        if let Some(lost) = &mut state.any.lost {
+            lost.at = Some(long_ago);
+        }
+    }
+
+    #[test]
+    fn losses_do_not_add_up() {
+        let own = own();
+        let lose_many = |prefix: &str| (0..MAX_TAGS).for_each(|n| drop(own.writing(&coll(&format!("{prefix}{n}")))));
+        let known = || own.state().known.len();
+        // They may still arrive: those that are too many count for any collection.
+        lose_many("a");
+        own.writing(&coll("b")).over();
+        assert!(known() <= MAX_TAGS + 2, "{}", known());
+        let now = own.now();
+        assert!(!is_still(&own, "a1", now) && !is_still(&own, "c", now));
+        age(&own);
+        lose_many("d");
+        assert!(known() <= MAX_TAGS + 2, "{}", known());
+        assert!(is_still(&own, "a1", own.now()) || own.state().any.lost.is_some());
+        age(&own);
+        own.writing(&coll("b")).over();
+        let now = own.now();
+        assert!(is_still(&own, "a1", now) && is_still(&own, "d1", now) && is_still(&own, "c", now));
     }
 }
