@@ -20,7 +20,11 @@
 mod content;
 mod read;
 
-use std::{collections::HashMap, ops::RangeInclusive, sync::Arc};
+use std::{
+    collections::{HashMap, HashSet},
+    ops::RangeInclusive,
+    sync::Arc,
+};
 
 use bson::{Bson, DateTime, Document, Timestamp, doc, oid::ObjectId};
 use futures_util::{FutureExt, future::BoxFuture};
@@ -46,6 +50,7 @@ use crate::{
         finishing::finisher::IDS_PER_STATEMENT,
         request::{
             address::{Address, among},
+            own_key::OwnKey,
             query_options::QueryOptions,
         },
         transaction::Transaction,
@@ -144,9 +149,15 @@ impl<'c> EventLog<'c> {
     ) -> Result<Vec<Document>> {
         let mut events = Vec::new();
         for (ns, watch) in watched {
+            // One document may have been written under several equal `_id`s, of which each is an
+            // address.
+            let mut seen = HashSet::new();
             for some in tx.written(ns).chunks(IDS_PER_STATEMENT) {
                 for stored in self.fetch_own(me, ns, some).await? {
                     let id = stored.get("_id").unwrap_or(&Bson::Null);
+                    if !seen.insert(OwnKey::of(id)) {
+                        continue;
+                    }
                     let (place, is_replaced) = (tx.place_of_own(ns, id), tx.is_replaced(ns, id));
                     let event = content::event(ns, stored, is_replaced, *watch)?;
                     events.extend(event.map(|event| (place.unwrap_or(usize::MAX), event)));

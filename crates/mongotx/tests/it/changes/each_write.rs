@@ -187,3 +187,21 @@ async fn what_a_watched_change_sends() {
     let after = names.map(sent);
     assert_eq!([0, 1, 2].map(|at| after[at] - before[at]), [2, 1, 1]);
 }
+
+/// The document has two addresses, which are far apart among those that are fetched together.
+#[tokio::test]
+async fn a_document_under_two_equal_ids_has_one_event() {
+    const COUNT: i32 = 5_000;
+    let place = Watched::new("each_equal").await;
+    let a = place.coll("a");
+    let documents: Vec<Document> = (0..COUNT).map(|id| doc! {"_id": id, "v": 0}).collect();
+    a.insert_many(&documents).await.unwrap();
+    let (start, mut session) = (place.now().await, place.begin());
+    let all = a.update_many(doc! {}, doc! {"$inc": {"v": 1}}).session(&mut session).await.unwrap();
+    assert_eq!(all.modified_count, COUNT as u64);
+    for id in 0..10_i64 {
+        a.update_one(doc! {"_id": id}, doc! {"$set": {"w": 1}}).session(&mut session).await.unwrap();
+    }
+    session.commit().await.unwrap();
+    assert_eq!(place.since(start).await.len(), COUNT as usize);
+}
