@@ -251,6 +251,10 @@ pub struct ClientOptions {
     /// and outside of what versions promise. Default: none.
     #[cfg(feature = "testing")]
     pub hook: Option<Arc<dyn crate::StepHook>>,
+    /// Rounds of a thousand documents that a sweep repairs in each collection. Only with the
+    /// feature `testing`, and outside of what versions promise. Default: a thousand rounds.
+    #[cfg(feature = "testing")]
+    pub sweep_rounds: Option<usize>,
 }
 
 impl Default for ClientOptions {
@@ -277,22 +281,63 @@ impl Default for ClientOptions {
             clock: None,
             #[cfg(feature = "testing")]
             hook: None,
+            #[cfg(feature = "testing")]
+            sweep_rounds: None,
         }
     }
 }
 
 /// The longest delay that [`ClientOptions::finish_delay`] may have.
 const LONGEST_FINISH_DELAY: Duration = Duration::from_secs(10);
+/// The longest lease: for so long a dead client may stop others.
+const LONGEST_LEASE: Duration = Duration::from_secs(24 * 3_600);
+/// The longest time that anything is waited for or tried.
+pub(crate) const LONGEST_WAIT: Duration = Duration::from_secs(365 * 24 * 3_600);
+/// Default of [`ClientOptions::sweep_rounds`].
+const SWEEP_ROUNDS: usize = 1_000;
+
+/// # Errors
+/// [`crate::ErrorKind::Invalid`] for a time that is longer than it may be.
+fn check_time(option: &str, given: Duration, longest: Duration) -> Result<()> {
+    if given <= longest {
+        return Ok(());
+    }
+    Err(Error::invalid(2, format!("{option} can be {longest:?} at most, not {given:?}")))
+}
+
+impl TransactionOptions {
+    /// # Errors
+    /// [`crate::ErrorKind::Invalid`] for a time that is longer than it may be.
+    pub(crate) fn check(&self) -> Result<()> {
+        check_time("lock_wait", self.lock_wait, LONGEST_WAIT)?;
+        self.lease.map_or(Ok(()), |lease| check_time("lease", lease, LONGEST_LEASE))
+    }
+}
 
 impl ClientOptions {
     /// # Errors
     /// [`crate::ErrorKind::Invalid`] for what is out of its bounds.
     pub(crate) fn check(&self) -> Result<()> {
-        if self.finish_delay <= LONGEST_FINISH_DELAY {
-            return Ok(());
+        let limits = [
+            ("lease", self.lease, LONGEST_LEASE),
+            ("write_wait", self.write_wait, LONGEST_WAIT),
+            ("commit_timeout", self.commit_timeout, LONGEST_WAIT),
+            ("retry_limit", self.retry_limit, LONGEST_WAIT),
+            ("finish_delay", self.finish_delay, LONGEST_FINISH_DELAY),
+        ];
+        limits.into_iter().try_for_each(|(option, given, longest)| check_time(option, given, longest))
+    }
+
+    /// Rounds of a thousand documents that a sweep repairs in each collection.
+    pub(crate) fn sweep_rounds(&self) -> usize {
+        #[cfg(feature = "testing")]
+        {
+            self.sweep_rounds.unwrap_or(SWEEP_ROUNDS)
         }
-        let (given, longest) = (self.finish_delay, LONGEST_FINISH_DELAY);
-        Err(Error::invalid(2, format!("documents can wait {longest:?} to be finished, at most, not {given:?}")))
+        #[cfg(not(feature = "testing"))]
+        {
+            SWEEP_ROUNDS
+        }
     }
 
     /// True if outcomes are stored in the published layout, the benchmarks' baseline.

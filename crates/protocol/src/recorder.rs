@@ -213,6 +213,11 @@ impl Recorder {
         self.phases.values().all(Phase::is_clean)
     }
 
+    /// Returns true if a transaction of the record is not decided.
+    pub fn has_open(&self) -> bool {
+        self.phases.values().any(|phase| matches!(phase, Phase::Open))
+    }
+
     /// Every number is below `low`, and the record says so.
     pub fn is_settled(&self) -> bool {
         self.phases.is_empty() && self.under_way().next().is_none()

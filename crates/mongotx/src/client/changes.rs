@@ -12,6 +12,7 @@ use crate::{
     command::events::{Event, Position},
     coordinator::Core,
     error::Result,
+    options::LONGEST_WAIT,
 };
 
 /// The events of watched collections, in an order that agrees with that of the commits. Each change
@@ -186,7 +187,7 @@ impl Changes<'_> {
     /// # Errors
     /// As [`Changes::after`].
     pub async fn wait(&self, position: Position, limit: Duration) -> Result<bool> {
-        EventReader::of(self.core).await_event(position, tokio::time::Instant::now() + limit).await
+        EventReader::of(self.core).await_event(position, tokio::time::Instant::now() + limit.min(LONGEST_WAIT)).await
     }
 }
 

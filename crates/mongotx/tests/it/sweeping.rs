@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bson::{Document, doc, oid::ObjectId};
-use mongotx::Step;
+use mongotx::{Client, ClientOptions, Step};
 
 use tokio::sync::oneshot;
 
@@ -74,5 +74,44 @@ async fn collection_listed_before_the_fence_is_cleaned_up() {
         assert_eq!(found, Some(doc! {"_id": 1, "n": 7}), "{coll}");
         assert!(world.stored(&world.db, coll).await.iter().all(is_clean), "{coll}");
     }
+    world.drop().await;
+}
+
+/// A client dies with more documents than one sweep repairs, the last of which belong to a commit
+/// that was acknowledged.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn record_stays_open_while_a_sweep_has_left_documents() {
+    const COUNT: i32 = 1_500;
+    let server = local_mongod::shared_standalone().await.unwrap();
+    let world = World::new(&server.uri(), "in_parts");
+    let documents: Vec<Document> = (0..COUNT).map(|id| doc! {"_id": id, "n": 0}).collect();
+    world.raw().await.database(&world.db).collection("a").insert_many(documents).await.unwrap();
+    let (_finishing, unfinished) = Gate::at(Step::BeforeFinish, 1, true);
+    let dead = tokio::spawn({
+        let world = world.clone();
+        die(async move || {
+            let client = world.client_with(300, unfinished).await;
+            let mut session = client.session();
+            session.begin().unwrap();
+            let a = world.collection(&client, "a");
+            a.update_many(doc! {}, doc! {"$set": {"n": 7}}).session(&mut session).await.unwrap();
+            let id = session.id().unwrap();
+            session.commit().await.unwrap();
+            id
+        })
+    })
+    .await
+    .unwrap();
+    let options = ClientOptions { sweep_rounds: Some(1), ..world.options(60_000) };
+    let sweeper = Client::connect_with(&world.uri, options).await.unwrap();
+    until("the lease ends", async || sweeper.client_info(dead.client).await.unwrap().unwrap().expired.then_some(()))
+        .await;
+    let is_closed = async || sweeper.client_info(dead.client).await.unwrap().unwrap().closed;
+    assert_eq!(sweeper.sweep().await.unwrap().repaired, 1_000);
+    assert!(!is_closed().await, "documents are left");
+    assert_eq!(sweeper.sweep().await.unwrap().repaired, 500);
+    assert!(is_closed().await);
+    let stored = world.stored(&world.db, "a").await;
+    assert!(stored.iter().all(|document| is_clean(document) && document.get_i32("n").ok() == Some(7)));
     world.drop().await;
 }

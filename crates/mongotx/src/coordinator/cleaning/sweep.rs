@@ -41,9 +41,6 @@ use crate::{
 
 /// Documents repaired in one round.
 const ROUND: usize = 1_000;
-/// Rounds per collection and sweep.
-const ROUNDS: usize = 1_000;
-
 /// Passes over one client's collections.
 const PASSES: usize = 4;
 
@@ -69,6 +66,8 @@ pub(crate) struct Cleaned {
     pub(crate) refused: Vec<Error>,
     /// The server was not replaced meanwhile. Otherwise another sweep will see to it.
     is_durable: bool,
+    /// More documents may be left than one sweep repairs: another one goes on.
+    is_partial: bool,
 }
 
 /// A document that carries one of these is locked.
@@ -85,6 +84,8 @@ pub(crate) struct Sweeper {
     records: Records,
     /// True in the published layout, which has no client records to sweep.
     is_published: bool,
+    /// Rounds per collection and sweep.
+    rounds: usize,
 }
 
 impl Sweeper {
@@ -96,7 +97,7 @@ impl Sweeper {
         options: &ClientOptions,
     ) -> Self {
         let (records, is_published) = (Records::new(&options.tx_database), options.is_published());
-        Self { server, log, catalog, repairs, records, is_published }
+        Self { server, log, catalog, repairs, records, is_published, rounds: options.sweep_rounds() }
     }
 
     /// Runs steps 1 to 5 for all clients.
@@ -129,7 +130,7 @@ impl Sweeper {
                 cleaned => cleaned?,
             };
             swept.repaired += cleaned.repaired;
-            if cleaned.is_durable && cleaned.refused.is_empty() {
+            if cleaned.is_durable && !cleaned.is_partial && cleaned.refused.is_empty() {
                 swept.retired += usize::from(records.retire(&self.server, found.client, None).await?);
             }
         }
@@ -145,9 +146,10 @@ impl Sweeper {
             if !before.fenced {
                 break;
             }
-            let Cleaned { repaired, refused, .. } = self.clean_up_after(client, &before.namespaces).await?;
+            let Cleaned { repaired, refused, is_partial, .. } = self.clean_up_after(client, &before.namespaces).await?;
             cleaned.repaired += repaired;
             cleaned.refused = refused;
+            cleaned.is_partial = is_partial;
             if self.log.barrier(client).await?.follows(&before) {
                 cleaned.is_durable = true;
                 break;
@@ -165,9 +167,10 @@ impl Sweeper {
         for ns in namespaces {
             let written = doc! {WRITER: {"$gte": from.clone(), "$lte": to.clone()}};
             for filter in [written, doc! {format!("{READERS}.c"): owner}] {
-                let Cleaned { repaired, refused, .. } = self.repair_where(ns, filter).await?;
+                let Cleaned { repaired, refused, is_partial, .. } = self.repair_where(ns, filter).await?;
                 cleaned.repaired += repaired;
                 cleaned.refused.extend(refused);
+                cleaned.is_partial |= is_partial;
             }
         }
         self.drop_scratch(client, namespaces).await?;
@@ -191,13 +194,13 @@ impl Sweeper {
         Ok(())
     }
 
-    /// Repairs every document that matches, as far as its rivals are decided. What cannot be
-    /// repaired does not keep it from the others.
+    /// Repairs the documents that match, as far as their rivals are decided, up to the limit of one
+    /// sweep. What cannot be repaired does not keep it from the others.
     pub(crate) async fn repair_where(&self, ns: &Namespace, filter: Document) -> Result<Cleaned> {
         let key = self.catalog.shard_key(ns).await?;
-        let mut cleaned = Cleaned::default();
+        let mut cleaned = Cleaned { is_partial: true, ..Cleaned::default() };
         let mut passed_over: Vec<Bson> = Vec::new();
-        for _ in 0..ROUNDS {
+        for _ in 0..self.rounds {
             let filter = doc! {"$and": [filter.clone(), {"_id": {"$nin": passed_over.clone()}}]};
             let mut find = doc! {
                 "find": &ns.coll, "filter": filter, "projection": locks_only(&key), "limit": ROUND as i64,
@@ -222,7 +225,8 @@ impl Sweeper {
                     Err(error) => return Err(error),
                 }
             }
-            if found.len() < ROUND || before == (cleaned.repaired, passed_over.len()) {
+            cleaned.is_partial = found.len() == ROUND;
+            if !cleaned.is_partial || before == (cleaned.repaired, passed_over.len()) {
                 break;
             }
         }

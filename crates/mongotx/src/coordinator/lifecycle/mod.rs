@@ -98,6 +98,7 @@ impl Lifecycle {
 
     /// Options that this server can honour.
     pub(crate) fn check_options(&self, options: &TransactionOptions) -> Result<()> {
+        options.check()?;
         let level = self.isolation(options);
         if level.validates() && self.options.is_published() {
             return Err(Error::unsupported(format!(

@@ -1,5 +1,6 @@
 //! A read that shows the transaction's own writes, each of its commands late, beside a single write
-//! outside transactions. Such a write leaves no change stamp, so nothing but what was read shows it.
+//! outside transactions. Such a write leaves no change stamp, so nothing but what was read shows
+//! it.
 
 use std::net::SocketAddr;
 

@@ -4,7 +4,9 @@
 use std::time::Duration;
 
 use bson::{Document, doc};
-use mongotx::{Client, ClientOptions, Concern, ErrorKind, Isolation, TransactionOptions, WriteModel};
+use mongotx::{
+    Client, ClientOptions, Concern, ErrorKind, Isolation, Session, TransactionOptions, UpdateResult, WriteModel,
+};
 
 use crate::common::{until, world::World};
 use crate::limits::Scene;
@@ -111,26 +113,97 @@ async fn repeatable_read_of_too_many_is_refused_and_leaves_no_lock() {
     scene.assert_clean("read locks").await;
 }
 
+/// A session whose transaction has this lease, and the result of its first write.
+async fn with_lease(scene: &Scene, seconds: u64, id: i32) -> (Session, mongotx::Result<UpdateResult>) {
+    let lease = Some(Duration::from_secs(seconds));
+    let mut session = scene.client.session_with(TransactionOptions { lease, ..TransactionOptions::default() });
+    session.begin().unwrap();
+    let done = scene.a.update_one(doc! {"_id": id}, doc! {"$inc": {"n": 1}}).upsert(true).session(&mut session).await;
+    (session, done)
+}
+
 #[tokio::test]
-async fn ninth_lease_is_refused_and_the_eight_go_on() {
+async fn ninth_lease_at_a_time_is_refused_and_the_eight_go_on() {
     let scene = Scene::set_up().await;
-    for n in 1..=9_u64 {
-        let lease = Some(Duration::from_secs(60 + n));
-        let mut session = scene.client.session_with(TransactionOptions { lease, ..TransactionOptions::default() });
-        session.begin().unwrap();
-        let done = scene.a.update_one(doc! {"_id": 1}, doc! {"$inc": {"n": 1}}).session(&mut session).await;
-        match done {
-            Ok(_) => session.commit().await.unwrap(),
-            Err(error) => {
-                assert_eq!((n, error.kind()), (9, ErrorKind::Invalid), "{error}");
-                assert!(error.to_string().contains("at most 8"), "{error}");
-            }
-        }
+    let mut open = Vec::new();
+    for n in 1..=8 {
+        let (session, done) = with_lease(&scene, 60 + n, n as i32).await;
+        done.unwrap();
+        open.push(session);
     }
-    assert_eq!(scene.seen(1).await, Some(doc! {"_id": 1, "n": 8}));
-    assert_eq!(scene.client.clients().await.unwrap().len(), 8);
+    let error = with_lease(&scene, 99, 9).await.1.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
+    assert!(error.to_string().contains("at most 8"), "{error}");
+    open.pop().unwrap().commit().await.unwrap();
+    // A lease that no transaction has any more leaves its place to another one.
+    let (mut ninth, done) = with_lease(&scene, 99, 9).await;
+    done.unwrap();
+    ninth.commit().await.unwrap();
+    for mut session in open {
+        session.commit().await.unwrap();
+    }
+    for id in 1..=9 {
+        assert!(scene.seen(id).await.is_some(), "{id}");
+    }
     scene.client.shutdown().await.unwrap();
     assert!(scene.client.clients().await.unwrap().iter().all(|record| record.closed));
+}
+
+#[tokio::test]
+async fn times_that_are_too_long_are_refused_by_name() {
+    let server = local_mongod::shared_standalone().await.unwrap();
+    let world = World::new(&server.uri(), "too_long");
+    type Change = fn(&mut ClientOptions);
+    let cases: [(&str, Change); 5] = [
+        ("lease", |options| options.lease = Duration::MAX),
+        ("write_wait", |options| options.write_wait = Duration::MAX),
+        ("commit_timeout", |options| options.commit_timeout = Duration::MAX),
+        ("retry_limit", |options| options.retry_limit = Duration::MAX),
+        ("finish_delay", |options| options.finish_delay = Duration::MAX),
+    ];
+    for (name, change) in cases {
+        let mut options = world.options(5_000);
+        change(&mut options);
+        let error = Client::connect_with(&world.uri, options).await.err().unwrap();
+        assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
+        assert!(error.to_string().contains(&format!("{name} can be")), "{error}");
+    }
+    let client = world.client(5_000).await;
+    let (lease, lock_wait) = (Some(Duration::MAX), Duration::MAX);
+    for options in [
+        TransactionOptions { lease, ..TransactionOptions::default() },
+        TransactionOptions { lock_wait, ..TransactionOptions::default() },
+    ] {
+        assert_eq!(client.session_with(options).begin().unwrap_err().kind(), ErrorKind::Invalid);
+    }
+}
+
+/// The longest that are allowed work, and a client that meets the lock leaves it alone.
+#[tokio::test]
+async fn longest_times_work() {
+    let scene = Scene::set_up().await;
+    let (day, year) = (Duration::from_secs(24 * 3_600), Duration::from_secs(365 * 24 * 3_600));
+    let longest = ClientOptions {
+        lease: day,
+        idle_limit: Duration::MAX,
+        write_wait: year,
+        commit_timeout: year,
+        retry_limit: year,
+        ..scene.world.options(5_000)
+    };
+    let client = Client::connect_with(&scene.world.uri, longest).await.unwrap();
+    let a = scene.world.collection(&client, "a");
+    let mut session = client.session_with(TransactionOptions { lock_wait: year, ..TransactionOptions::default() });
+    session.begin().unwrap();
+    a.update_one(doc! {"_id": 1}, doc! {"$inc": {"n": 5}}).session(&mut session).await.unwrap();
+    let mut rival = scene.client.session();
+    rival.begin().unwrap();
+    let met = scene.a.update_one(doc! {"_id": 1}, doc! {"$inc": {"n": 1}}).session(&mut rival).await.unwrap_err();
+    assert_eq!(met.kind(), ErrorKind::Conflict, "{met}");
+    session.commit().await.unwrap();
+    a.update_one(doc! {"_id": 1}, doc! {"$inc": {"n": 1}}).await.unwrap();
+    assert_eq!(scene.seen(1).await, Some(doc! {"_id": 1, "n": 6}));
+    assert!(client.changes().wait(client.changes().now().await.unwrap(), Duration::ZERO).await.is_ok());
 }
 
 #[tokio::test]

@@ -173,6 +173,11 @@ impl LiveRecord {
             && state.listed.len().max(state.stamps.len()) < MOST_COLLECTIONS
     }
 
+    /// Returns true if every transaction of the record is decided.
+    pub(super) fn is_unused(&self) -> bool {
+        !self.state().recorder.has_open()
+    }
+
     /// `None` when the record has been replaced meanwhile, or is of no use in this connection
     /// epoch.
     pub(super) fn allocate(&self, epoch: u64) -> Option<Seq> {

@@ -99,12 +99,12 @@ impl ClientRecordLog {
     /// them.
     async fn current_record(&self, lease_ms: u64, ns: &Namespace) -> Result<Option<Arc<LiveRecord>>> {
         let mut current = Arc::clone(&self.current).lock_owned().await;
-        match current.get(&lease_ms) {
+        match current.get(&lease_ms).cloned() {
             Some(live) if live.is_usable(ROTATE_AT, self.shared.epoch.load(SeqCst)) => {
-                return Ok(Some(Arc::clone(live)));
+                return Ok(Some(live));
             }
             Some(live) => live.retire_when_finished(),
-            None if current.len() >= MAX_LEASES => {
+            None if current.len() >= MAX_LEASES && !retire_unused(&mut current) => {
                 let message = format!("a client uses at most {MAX_LEASES} different leases at a time");
                 return Err(Error::invalid(2, message));
             }
@@ -198,6 +198,20 @@ impl ClientRecordLog {
         }
         Ok(found)
     }
+}
+
+/// Retires the records of leases that no transaction has any more, and forgets them. Returns true
+/// if there were any.
+fn retire_unused(current: &mut HashMap<u64, Arc<LiveRecord>>) -> bool {
+    let before = current.len();
+    current.retain(|_, live| {
+        let is_used = !live.is_unused();
+        if !is_used {
+            live.retire_when_finished();
+        }
+        is_used
+    });
+    current.len() < before
 }
 
 impl TxLog for ClientRecordLog {
