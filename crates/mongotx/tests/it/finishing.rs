@@ -532,3 +532,28 @@ async fn documents_of_a_clustered_collection_are_finished_by_the_index_on_what_i
     let plans = plans_of_finishing(&client, &coll).await;
     assert_eq!(plans, ["remove IXSCAN { _xTxId: 1 }", "update IXSCAN { _xTxId: 1 }"]);
 }
+
+/// The deletion of a transaction that is committed takes long to be finished.
+#[tokio::test]
+async fn a_committed_deletion_is_no_rival_of_the_same_client() {
+    let gate = Gate::before(&[Step::BeforeFinish]);
+    let lazy = Lazy::with(ClientOptions { hook: Some(gate.clone()), ..options() }).await;
+    gate.shut();
+    let mut session = lazy.begun();
+    lazy.coll.delete_one(doc! {"_id": 1}).session(&mut session).await.unwrap();
+    lazy.coll.delete_one(doc! {"_id": 2}).session(&mut session).await.unwrap();
+    session.commit().await.unwrap();
+    gate.until_held().await;
+    let wait = TransactionOptions { lock_wait: Duration::from_millis(100), ..TransactionOptions::default() };
+    let mut next = lazy.client.session_with(wait);
+    next.begin().unwrap();
+    let again = lazy.coll.update_one(doc! {"_id": 1}, doc! {"$set": {"n": 7}}).upsert(true).session(&mut next).await;
+    assert_eq!(again.unwrap().upserted_id, Some(1.into()));
+    let gone = lazy.coll.update_one(doc! {"_id": 2}, doc! {"$set": {"n": 7}}).session(&mut next).await.unwrap();
+    assert_eq!(gone.matched_count, 0);
+    next.commit().await.unwrap();
+    gate.open();
+    lazy.flush().await;
+    assert_eq!(lazy.coll.find_one(doc! {"_id": 1}).await.unwrap(), Some(doc! {"_id": 1, "n": 7}));
+    assert_eq!(lazy.coll.find_one(doc! {"_id": 2}).await.unwrap(), None);
+}

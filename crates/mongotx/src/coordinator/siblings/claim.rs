@@ -41,7 +41,8 @@ impl Claims {
         hurry: impl Fn(TxId),
     ) -> Claimed<'_> {
         let (key, now) = ((ns.clone(), id), Instant::now());
-        let (last_moment, is_ready_to_wait) = (deadline.max(now + MOMENT), deadline >= now + MOMENT / 2);
+        let moment = now + MOMENT;
+        let (last_moment, is_ready_to_wait) = (deadline.max(moment), deadline >= now + MOMENT / 2);
         let (me, table) = (&self.0.owner, || self.0.siblings.lock());
         let queued = match table().enqueue(&key, me) {
             Ok(queued) => queued,
@@ -53,12 +54,15 @@ impl Claims {
         let ending = table().ends(&key);
         ending.into_iter().for_each(hurry);
         let rival_now = || table().rival_at(&key, me.id);
+        let is_committed = || rival_now().is_some_and(|rival| table().is_committed(ns, rival));
         let _shown = rival_now().map(|rival| waiting::show(ns, rival));
         loop {
             let holder = table().stands_still(&key);
             let until = match holder {
                 Some(rival) if Instant::now() >= deadline => return Claimed::Rival(rival),
                 Some(_) => deadline,
+                // One that is committed and takes long to be finished is in nobody's way.
+                None if Instant::now() >= moment && is_committed() => return Claimed::Ask,
                 // The document goes from one transaction to the next. A caller that was ready to
                 // wait has waited, and the server would say the same.
                 None if Instant::now() >= last_moment => match rival_now().filter(|_| is_ready_to_wait) {

@@ -177,6 +177,11 @@ impl Table {
         }
     }
 
+    /// Returns true if this transaction, which holds documents of `ns`, is committed.
+    pub(super) fn is_committed(&self, ns: &Namespace, holder: TxId) -> bool {
+        self.left.get(ns).is_some_and(|left| left.contains(&holder))
+    }
+
     /// Forgets a document of the transaction `gone`, which is finished.
     pub(super) fn forget(&mut self, key: &Key, gone: TxId) {
         self.forget_left(&key.0, gone);

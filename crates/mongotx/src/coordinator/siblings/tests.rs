@@ -190,7 +190,11 @@ async fn what_is_kept_until_it_is_finished_is_not_left() {
     hold(&a, 1).await;
     a.ending();
     a.leave(|_| true);
-    assert!(matches!(claim(&b, 1, NO).await, Claimed::Ask));
+    for wait in [NO, MOMENT, LONG] {
+        let start = Instant::now();
+        assert!(matches!(claim(&b, 1, wait).await, Claimed::Ask), "it is committed, and no rival");
+        assert_eq!(start.elapsed(), MOMENT);
+    }
     drop(a);
     hold(&b, 1).await;
 }
