@@ -384,7 +384,7 @@ impl Session {
             self.core.lifecycle.count_abort(&error);
             self.core.lifecycle.roll_back(*tx).await;
         }
-        error
+        error.undone()
     }
 
     /// The error of a duplicate key, unless what the transaction has read is not so any more: then

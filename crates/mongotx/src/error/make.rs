@@ -103,6 +103,27 @@ impl Error {
         self.0.committed
     }
 
+    /// The error of a statement whose transaction is rolled back: whatever the statement may have
+    /// done is undone, so its outcome is known.
+    pub(crate) fn undone(mut self) -> Self {
+        if self.0.kind == ErrorKind::Indeterminate && !self.0.committed {
+            self.0.kind = ErrorKind::Unavailable;
+            self.0.code = Some(89);
+            self.0.maybe_done = false;
+        }
+        self
+    }
+
+    /// The error of a call that is a transaction of its own, which was rolled back: its
+    /// application has begun none.
+    pub(crate) fn of_call(mut self) -> Self {
+        if self.0.kind == ErrorKind::Expired {
+            self.0.message = format!("nothing was written: {}", self.0.message);
+            (self.0.kind, self.0.code) = (ErrorKind::Unavailable, Some(89));
+        }
+        self
+    }
+
     pub(crate) fn unsupported(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Unsupported, message)
     }
@@ -219,5 +240,30 @@ impl Error {
             self.0.message.push_str("; the transaction ends, because the statement was half done");
         }
         self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::TRANSIENT_TRANSACTION_ERROR;
+
+    #[test]
+    fn lost_answer_of_a_statement_is_no_unknown_outcome_once_its_transaction_is_rolled_back() {
+        let lost = Error::new(ErrorKind::Unavailable, "the answer was lost").maybe_done().or_indeterminate();
+        assert_eq!(lost.kind(), ErrorKind::Indeterminate);
+        let undone = lost.undone();
+        assert_eq!((undone.kind(), undone.code()), (ErrorKind::Unavailable, Some(89)));
+        assert!(undone.contains_label(TRANSIENT_TRANSACTION_ERROR));
+        let committed = Error::spread_too_little("it is committed".to_owned()).undone();
+        assert_eq!(committed.kind(), ErrorKind::Indeterminate);
+    }
+
+    #[test]
+    fn call_outside_a_transaction_is_not_told_of_one_that_has_ended() {
+        let fenced = Error::new(ErrorKind::Expired, "the record was fenced").of_call();
+        assert_eq!((fenced.kind(), fenced.code()), (ErrorKind::Unavailable, Some(89)));
+        assert!(fenced.message().contains("nothing was written"), "{fenced}");
+        assert_eq!(Error::new(ErrorKind::Conflict, "").of_call().kind(), ErrorKind::Conflict);
     }
 }

@@ -16,7 +16,7 @@ use crate::{
         Core, finishing::lock_wait::LockWait, lifecycle::abandon, stamps::retry_history::RetryHistory,
         transaction::Transaction,
     },
-    error::{ErrorKind, Result},
+    error::{Error, ErrorKind, Result},
     options::{Isolation, TransactionOptions},
 };
 
@@ -103,17 +103,17 @@ impl<'a> Call<'a> {
                 Err(error) => error,
             },
             Err(refused) if !refused.ends_transaction() => {
-                self.core.commit(tx).await?;
+                self.core.commit(tx).await.map_err(Error::of_call)?;
                 return Err(refused);
             }
             Err(error) => {
                 self.core.lifecycle.count_abort(&error);
                 self.core.lifecycle.roll_back(tx).await;
-                error
+                error.undone()
             }
         };
         if !matches!(error.kind(), ErrorKind::Conflict | ErrorKind::Expired) || Instant::now() >= self.until {
-            return Err(error);
+            return Err(error.of_call());
         }
         self.core.server.counters.add(&self.core.server.counters.retries, 1);
         self.lock_wait.pause().await;
