@@ -28,6 +28,7 @@
 mod backoff;
 #[cfg(doctest)]
 mod book;
+mod caller;
 pub mod client;
 mod clock;
 pub mod collection;

@@ -126,6 +126,17 @@ impl Watch {
     }
 }
 
+/// Work for another task, which shows what it waits for where this task does.
+pub(crate) fn shown_as_here<F: Future>(work: F) -> impl Future<Output = F::Output> {
+    let watch = WATCH.try_with(Clone::clone).ok();
+    async move {
+        match watch {
+            Some(watch) => watch.over(work).await,
+            None => work.await,
+        }
+    }
+}
+
 /// A wait that a [`Watch`] shows as long as this value lives.
 #[must_use]
 pub(crate) struct ShownWait(Option<Watch>);
@@ -166,6 +177,16 @@ mod tests {
             })
             .await;
         drop(show(&namespace, rival));
+        assert_eq!(watch.wait(), None);
+    }
+
+    #[tokio::test]
+    async fn a_wait_of_work_that_another_task_does_is_shown_where_it_was_begun() {
+        let (watch, rival) = (Watch::default(), TxId { client: ClientId([1; 12]), seq: 7 });
+        let shown = async move { show(&Namespace::new("d", "c"), rival) };
+        let shown = watch.over(async { tokio::spawn(shown_as_here(shown)).await.unwrap() }).await;
+        assert_eq!(watch.wait().map(|wait| wait.rival), Some(rival));
+        drop(shown);
         assert_eq!(watch.wait(), None);
     }
 }

@@ -19,6 +19,7 @@ mod fail_points;
 mod handshake;
 mod histories;
 mod hoarders;
+mod indexes;
 mod login;
 mod lossless;
 mod lost_connections;

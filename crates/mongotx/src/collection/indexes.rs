@@ -7,7 +7,10 @@ use std::time::Duration;
 use bson::{Bson, Document, doc};
 
 use super::Collection;
-use crate::error::{Error, Result};
+use crate::{
+    command::collections::indexes::create_indexes,
+    error::{Error, Result},
+};
 
 /// An index: a key pattern and options, as in MongoDB's `createIndexes`.
 ///
@@ -166,7 +169,8 @@ impl<T> Collection<T> {
     /// its name. Takes effect at once, also while the caller has a transaction open.
     ///
     /// A unique index waits for transactions under way in the collection, up to the client's
-    /// `write_wait`, and about ten seconds if other clients work on it.
+    /// `write_wait`, and about ten seconds if other clients work on it. If the future is dropped
+    /// while it waits, no index is made; later, it is.
     ///
     /// ```
     /// # use bson::doc;
@@ -190,7 +194,7 @@ impl<T> Collection<T> {
         names.pop().ok_or_else(|| Error::invalid(67, "no index was created"))
     }
 
-    /// Creates indexes, one after the other. Returns their names.
+    /// Creates indexes, all of them or none. Returns their names.
     ///
     /// ```
     /// # use bson::doc;
@@ -205,10 +209,10 @@ impl<T> Collection<T> {
     /// ```
     ///
     /// # Errors
-    /// As [`Collection::create_index`]; those created before stay.
+    /// As [`Collection::create_index`]; 96 for one that is given twice.
     pub async fn create_indexes(&self, indexes: impl IntoIterator<Item = IndexModel>) -> Result<Vec<String>> {
         let specs: Vec<(Document, bool)> = indexes.into_iter().map(|index| (index.spec, index.mirrored)).collect();
-        self.core.schema.create_indexes(&self.namespace, &specs).await
+        create_indexes(&self.core, &self.namespace, specs).await
     }
 
     /// Drops an index by its name or its key pattern.

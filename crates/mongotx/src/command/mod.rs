@@ -17,7 +17,7 @@
 //! | [`bulk`] | several writes of one call |
 //! | [`reads`] | commands that read |
 //! | [`events`] | the events of change streams, which are documents that a commit writes |
-//! | [`collections`] | dropping and renaming |
+//! | [`collections`] | dropping and renaming, and indexes |
 //! | [`commit`] | the end of a transaction: events, validation, decision |
 
 mod access_paths;

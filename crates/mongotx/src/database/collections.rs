@@ -7,7 +7,11 @@ use bson::{Bson, Document};
 use futures_util::future::BoxFuture;
 
 use super::Database;
-use crate::{command::collections::drop::drop_database, error::Result, options::Namespace};
+use crate::{
+    command::collections::{drop::drop_database, indexes::modify_collection},
+    error::Result,
+    options::Namespace,
+};
 
 /// A collection or a view, as the application made it: see [`Database::list_collections`].
 #[derive(Clone, Debug, PartialEq)]
@@ -101,7 +105,7 @@ impl<'a> IntoFuture for ModifyCollection<'a> {
 
     fn into_future(self) -> Self::IntoFuture {
         let Self { database, ns, options } = self;
-        Box::pin(async move { database.core.schema.modify_collection(&ns, &options).await })
+        Box::pin(async move { modify_collection(&database.core, &ns, options).await })
     }
 }
 

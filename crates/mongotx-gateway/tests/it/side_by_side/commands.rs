@@ -260,6 +260,25 @@ async fn collections_and_indexes_are_answered_the_same() {
     .await;
 }
 
+#[tokio::test]
+async fn indexes_of_one_refused_command_are_not_made() {
+    let index = |field: &str, name: &str, unique: bool| doc! {"key": {field: 1}, "name": name, "unique": unique};
+    let refused = [
+        [index("a", "a", false), index("b", "b", true)],
+        [index("a", "a", true), index("b", "b", true)],
+        [index("a", "a", false), index("a", "same", false)],
+        [index("a", "a", true), index("a", "a", false)],
+        [index("a", "a", true), index("a", "a", true)],
+    ];
+    let documents = [doc! {"_id": 1, "a": 1, "b": 1}, doc! {"_id": 2, "a": 2, "b": 1}];
+    let mut commands = vec![doc! {"insert": "c", "documents": documents.to_vec()}];
+    for indexes in refused {
+        let create = doc! {"createIndexes": "c", "indexes": indexes.to_vec()};
+        commands.extend([create, doc! {"listIndexes": "c"}]);
+    }
+    all_same("cmp_all_or_none", commands).await;
+}
+
 /// Of a collection with a unique index, writes are transactions: there the version that is judged
 /// is the pending one.
 #[tokio::test]

@@ -7,6 +7,7 @@
 //! | [`interleavings`] | every order of short transactions that want the same values |
 //! | [`unique`] | unique indexes: inserts, updates, removals, exchanges, arrays, partial, sparse, collation |
 //! | [`through_arrays`] | which documents the server takes for duplicates, in all pairs of many |
+//! | [`all_or_none`] | several of one call, and one whose call is given up |
 //! | [`looked_up`] | made while others work by what they knew before |
 //! | [`adopted`] | indexes that were made without MongoTx |
 //! | [`refusals`] | what the server would refuse at the end is refused at the write |
@@ -15,6 +16,7 @@
 //! | [`validators`] | a write that breaks a validator fails at the write |
 
 mod adopted;
+mod all_or_none;
 mod expiry;
 mod interleavings;
 mod listing;
