@@ -26,8 +26,8 @@ mod unique;
 pub use crate::update::{touches, touches_stored};
 pub use expiry::Expiry;
 pub use form::{
-    Creation, Index, PENDING_INDEX, has_slot, interpret, interpret_beside, is_of_pending, missing_index, pending_index,
-    plan_creation, shown, shown_key,
+    Creation, Index, PENDING_INDEX, has_slot, interpret, interpret_beside, is_of_pending, left_behind, missing_index,
+    pending_index, plan_creation, shown, shown_key,
 };
 pub use frozen::{freeze, holds_while_renamed, is_frozen};
 pub use plan::show_plan;

@@ -113,11 +113,7 @@ pub(super) async fn drop(call: &mut Call<'_>) -> Answer<Body> {
             collection.drop_indexes().await?;
             reply.insert("msg", "non-_id indexes dropped for collection");
         }
-        Bson::Array(several) => {
-            for one in several {
-                collection.drop_index(one).await?;
-            }
-        }
+        Bson::Array(several) => collection.drop_indexes_named(several).await?,
         one => collection.drop_index(one).await?,
     }
     Body::of(&reply)

@@ -8,7 +8,7 @@ use bson::{Bson, Document, doc};
 
 use super::Collection;
 use crate::{
-    command::collections::indexes::create_indexes,
+    command::collections::indexes::{create_indexes, drop_indexes, drop_indexes_named},
     error::{Error, Result},
 };
 
@@ -215,7 +215,8 @@ impl<T> Collection<T> {
         create_indexes(&self.core, &self.namespace, specs).await
     }
 
-    /// Drops an index by its name or its key pattern.
+    /// Drops an index by its name or its key pattern. Once begun, it goes on when the future is
+    /// dropped; of an index whose drop has failed half way, the next call drops the rest.
     ///
     /// ```
     /// # use bson::doc;
@@ -232,7 +233,31 @@ impl<T> Collection<T> {
     /// # Errors
     /// 27 (IndexNotFound); 72 for the index on `_id`; 181 for the key pattern of several indexes.
     pub async fn drop_index(&self, index: impl Into<Bson>) -> Result<()> {
-        self.core.catalog.drop_index(&self.namespace, &index.into()).await
+        drop_indexes_named(&self.core, &self.namespace, vec![index.into()]).await
+    }
+
+    /// Drops several indexes by their names or their key patterns, all of them or none.
+    ///
+    /// ```
+    /// # use bson::doc;
+    /// # #[tokio::main]
+    /// # async fn main() -> mongotx::Result<()> {
+    /// # local_mongod::example!(client, accounts);
+    /// use mongotx::IndexModel;
+    ///
+    /// accounts.create_indexes([IndexModel::new(doc! {"branch": 1}), IndexModel::new(doc! {"email": 1})]).await?;
+    /// let refused = accounts.drop_indexes_named(["branch_1", "owner_1"]).await.expect_err("one is not there");
+    /// assert_eq!(refused.code(), Some(27));
+    /// assert_eq!(accounts.list_index_names().await?, ["_id_", "branch_1", "email_1"]);
+    /// accounts.drop_indexes_named(["branch_1", "email_1"]).await?;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Collection::drop_index`].
+    pub async fn drop_indexes_named(&self, indexes: impl IntoIterator<Item = impl Into<Bson>>) -> Result<()> {
+        let asked = indexes.into_iter().map(Into::into).collect();
+        drop_indexes_named(&self.core, &self.namespace, asked).await
     }
 
     /// Drops all indexes except that on `_id`.
@@ -251,7 +276,7 @@ impl<T> Collection<T> {
     /// # Errors
     /// [`crate::ErrorKind::Unavailable`].
     pub async fn drop_indexes(&self) -> Result<()> {
-        self.core.catalog.drop_indexes(&self.namespace).await
+        drop_indexes(&self.core, &self.namespace).await
     }
 
     /// Lists the indexes, as they were created. Where there is no collection the list is empty.

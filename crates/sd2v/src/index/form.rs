@@ -101,16 +101,14 @@ impl Index {
         self.guarded
     }
 
-    /// Every name under which something of it is stored.
+    /// Every name under which something of it is stored, in the order in which they are to be
+    /// dropped: nothing is removed any more once the index is half gone, and what is unique stays
+    /// heeded to the end.
     pub fn stored_names(&self) -> Vec<String> {
-        let mut names = if self.partial { Vec::new() } else { vec![self.stored_name.clone()] };
-        if self.mirrored {
-            names.push(format!("{MIRROR}{}", self.name()));
-        }
-        if self.guarded {
-            names.push(self.guard_name());
-        }
-        names
+        let guard = self.guarded.then(|| self.guard_name());
+        let own = (!self.partial).then(|| self.stored_name.clone());
+        let mirror = self.mirrored.then(|| self.mirror_name());
+        [guard, own, mirror].into_iter().flatten().collect()
     }
 
     /// The name of the stored index whose expiry spares locked documents.
@@ -364,10 +362,30 @@ pub fn interpret(stored: &[Document]) -> Vec<Index> {
             && is_true(spec, "unique")
             && !found.iter().any(|index| index.name() == of)
         {
-            found.push(unfinished(spec, of));
+            found.push(unfinished(spec, of, stored));
         }
     }
     found
+}
+
+/// What is left of indexes that are no more, or are not made yet: parts that [`interpret`] makes no
+/// index of. They have the names and keys of their indexes.
+pub fn left_behind(stored: &[Document]) -> Vec<Index> {
+    let known = interpret(stored);
+    let mut left: Vec<Index> = Vec::new();
+    for spec in stored {
+        if let Some(of) = part_of(spec.get_str("name").unwrap_or_default())
+            && !known.iter().chain(&left).any(|index| index.name() == of)
+        {
+            left.push(unfinished(spec, of, stored));
+        }
+    }
+    left
+}
+
+/// The application's name of the index that this stored one is a part of, beside the index itself.
+fn part_of(stored_name: &str) -> Option<&str> {
+    stored_name.strip_prefix(MIRROR).or_else(|| stored_name.strip_prefix(TTL))
 }
 
 /// Of the names of all stored indexes of a collection: those that are parts of an index that is not
@@ -375,28 +393,86 @@ pub fn interpret(stored: &[Document]) -> Vec<Index> {
 pub fn missing_index(names: &[String]) -> Vec<String> {
     let there = |name: &str| names.iter().any(|other| other == name);
     let is_alone = |name: &&String| {
-        let of = name.strip_prefix(MIRROR).or_else(|| name.strip_prefix(TTL));
-        holds_while_renamed(name) || of.is_some_and(|of| !there(of) && !there(&format!("{UNIQUE}{of}")))
+        holds_while_renamed(name) || part_of(name).is_some_and(|of| !there(of) && !there(&format!("{UNIQUE}{of}")))
     };
     names.iter().filter(is_alone).cloned().collect()
 }
 
-fn unfinished(mirror: &Document, name: &str) -> Index {
+/// The index of which only parts are stored, `part` among them.
+fn unfinished(part: &Document, name: &str, stored: &[Document]) -> Index {
     let prefix = format!("{UNSAFE}.");
-    let mut spec = mirror.clone();
-    let key = mirror.get_document("key").cloned().unwrap_or_default();
+    let mut spec = part.clone();
+    let key = part.get_document("key").cloned().unwrap_or_default();
     let key: Document =
         key.into_iter().map(|(field, kind)| (field.strip_prefix(&prefix).unwrap_or(&field).to_owned(), kind)).collect();
     spec.insert("key", key);
     spec.insert("name", name);
     // To heed more than the index will is to be safe.
     spec.remove("partialFilterExpression");
+    let there = |prefix: &str| {
+        stored.iter().any(|spec| spec.get_str("name").is_ok_and(|other| other.strip_prefix(prefix) == Some(name)))
+    };
     Index {
         spec,
         stored_name: format!("{UNIQUE}{name}"),
-        mirrored: true,
-        guarded: false,
+        mirrored: there(MIRROR),
+        guarded: there(TTL),
         expires_twice: false,
         partial: true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stored(models: &[(Document, bool)]) -> Vec<Document> {
+        let plan = |(spec, mirror): &(Document, bool)| {
+            let creation = plan_creation(spec, *mirror).unwrap();
+            creation.mirror.into_iter().chain(creation.main)
+        };
+        models.iter().flat_map(plan).collect()
+    }
+
+    fn is_named(spec: &Document, name: &str) -> bool {
+        spec.get_str("name").is_ok_and(|own| own == name)
+    }
+
+    fn without(stored: &[Document], gone: &[String]) -> Vec<Document> {
+        stored.iter().filter(|spec| !gone.iter().any(|name| is_named(spec, name))).cloned().collect()
+    }
+
+    /// However far an index was dropped, its next drop finds the rest, by its name and its key; and
+    /// nothing expires once a part of it is gone.
+    #[test]
+    fn index_that_is_dropped_half_way_is_found_again() {
+        let all = stored(&[
+            (doc! {"key": {"at": 1}, "name": "ttl", "expireAfterSeconds": 5}, true),
+            (doc! {"key": {"u": 1}, "name": "unique ttl", "expireAfterSeconds": 5, "unique": true}, false),
+            (doc! {"key": {"m": 1}, "name": "mirrored"}, true),
+        ]);
+        assert!(left_behind(&all).is_empty());
+        for index in interpret(&all) {
+            let names = index.stored_names();
+            for dropped in 1..names.len() {
+                let rest = without(&all, &names[..dropped]);
+                assert!(!rest.iter().any(|spec| is_named(spec, &index.guard_name())), "{names:?}");
+                let found: Vec<Index> = interpret(&rest).into_iter().chain(left_behind(&rest)).collect();
+                let one = found.iter().find(|found| found.name() == index.name()).unwrap();
+                assert!(one.has_key(&index.key()), "{one:?}");
+                assert_eq!(one.stored_names(), names[dropped..]);
+            }
+        }
+    }
+
+    /// A drop that began with the index itself.
+    #[test]
+    fn guard_that_is_alone_is_left_behind() {
+        let all = stored(&[(doc! {"key": {"at": 1}, "name": "ttl", "expireAfterSeconds": 5}, true)]);
+        let rest = without(&all, &["ttl".to_owned()]);
+        let left = left_behind(&rest);
+        assert_eq!((left.len(), left[0].name()), (1, "ttl"));
+        assert!(left[0].has_key(&doc! {"at": 1}) && !left[0].is_stored());
+        assert_eq!(left[0].stored_names(), ["_mongotx_ttl.ttl", "_mongotx_unsafe.ttl"]);
     }
 }

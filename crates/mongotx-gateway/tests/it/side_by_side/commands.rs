@@ -261,7 +261,7 @@ async fn collections_and_indexes_are_answered_the_same() {
 }
 
 #[tokio::test]
-async fn indexes_of_one_refused_command_are_not_made() {
+async fn indexes_of_one_refused_command_are_neither_made_nor_dropped() {
     let index = |field: &str, name: &str, unique: bool| doc! {"key": {field: 1}, "name": name, "unique": unique};
     let refused = [
         [index("a", "a", false), index("b", "b", true)],
@@ -275,6 +275,12 @@ async fn indexes_of_one_refused_command_are_not_made() {
     for indexes in refused {
         let create = doc! {"createIndexes": "c", "indexes": indexes.to_vec()};
         commands.extend([create, doc! {"listIndexes": "c"}]);
+    }
+    let made = [index("a", "a", true), index("c", "c", false)];
+    commands.push(doc! {"createIndexes": "c", "indexes": made.to_vec()});
+    for names in [["a", "typo"], ["c", "_id_"], ["c", "a"]] {
+        let dropped = doc! {"dropIndexes": "c", "index": names.to_vec()};
+        commands.extend([dropped, doc! {"listIndexes": "c"}]);
     }
     all_same("cmp_all_or_none", commands).await;
 }

@@ -5,7 +5,7 @@
 //! | file | content |
 //! | --- | --- |
 //! | [`mod@drop`] | dropping collections and databases |
-//! | [`indexes`] | making and changing indexes |
+//! | [`indexes`] | making, changing and dropping indexes |
 //! | [`rename`] | renaming collections |
 //! | [`to_its_end`] | work that goes on when its caller has gone |
 //! | [`collection_events`] | the events that both leave in change streams |

@@ -22,6 +22,9 @@ use crate::{
 
 /// Number of MongoDB's error code `IndexNotFound`.
 const NO_SUCH_INDEX: i32 = 27;
+/// Numbers of the errors of a `dropIndexes` of several that one is not there, or that the server
+/// takes no list: `IndexNotFound`, `BadValue`, `FailedToParse`, `TypeMismatch`.
+const ONE_BY_ONE: [i32; 4] = [NO_SUCH_INDEX, 2, 9, 14];
 
 pub(super) async fn adopt(server: &Server, ns: &Namespace, found: &Collection) -> Result<()> {
     for index in found.indexes.iter().filter(|index| !index.is_adopted()) {
@@ -82,11 +85,19 @@ pub(crate) async fn create(server: &Server, ns: &Namespace, specs: Vec<Document>
     Ok(number("numIndexesBefore").zip(number("numIndexesAfter")).map(|(before, after)| before != after))
 }
 
-/// Drops stored indexes; one that is gone already is no error.
+/// Drops stored indexes, by one command, which drops all or none; one that is gone already is no
+/// error. Where one is, or the server takes one name only, they are dropped in their order.
 pub(crate) async fn drop_stored(server: &Server, ns: &Namespace, names: &[String]) -> Result<()> {
+    // Counted: an index by which the server removes documents leaves no trace of having been.
+    let drop_named = |index: Bson| server.run_directly(&ns.db, doc! {"dropIndexes": &ns.coll, "index": index});
+    if names.len() > 1 {
+        match drop_named(names.to_vec().into()).await {
+            Err(error) if error.code().is_some_and(|code| ONE_BY_ONE.contains(&code)) => {}
+            other => return other.map(drop),
+        }
+    }
     for name in names {
-        // Counted: an index by which the server removes documents leaves no trace of having been.
-        match server.run_directly(&ns.db, doc! {"dropIndexes": &ns.coll, "index": name}).await {
+        match drop_named(name.as_str().into()).await {
             Err(error) if error.code() == Some(NO_SUCH_INDEX) => {}
             other => drop(other?),
         }

@@ -1,7 +1,9 @@
-//! Indexes of one call are made together or not at all, and a call that is given up leaves no part
-//! of one.
+//! Indexes of one call are made and dropped together or not at all, and a call that is given up, or
+//! fails half way, leaves no part of one.
 
-use bson::{Document, doc};
+use std::time::Duration;
+
+use bson::{Bson, Document, doc};
 use mongotx::{ClientOptions, Collection, IndexModel};
 
 use super::Place;
@@ -73,4 +75,78 @@ async fn indexes_of_one_call_are_made_together_or_not_at_all() {
     // One that is there may be given twice, as to the server.
     let again = [models[0].clone(), models[0].clone(), models[1].clone()];
     assert_eq!(place.coll.create_indexes(again).await.unwrap(), ["a", "a", "unique"]);
+}
+
+fn expiring(field: &str) -> IndexModel {
+    IndexModel::new(doc! {field: 1}).expire_after(Duration::from_secs(3600))
+}
+
+#[tokio::test]
+async fn indexes_of_one_call_are_dropped_together_or_not_at_all() {
+    let place = Place::new("dropped_together").await;
+    place.coll.create_indexes([expiring("a"), IndexModel::new(doc! {"b": 1}).unique(true)]).await.unwrap();
+    let before = stored_names(&place).await;
+    assert_eq!(place.coll.drop_indexes_named(["b_1", "typo"]).await.unwrap_err().code(), Some(27));
+    assert_eq!(place.coll.drop_indexes_named(["a_1", "_id_"]).await.unwrap_err().code(), Some(72));
+    assert_eq!(stored_names(&place).await, before);
+    let both: [Bson; 3] = ["a_1".into(), doc! {"b": 1}.into(), "b_1".into()];
+    place.coll.drop_indexes_named(both).await.unwrap();
+    assert_eq!(own_names(&place).await, [""; 0]);
+}
+
+/// Names of the stored indexes but those that every collection has.
+async fn own_names(place: &Place) -> Vec<String> {
+    let mut names = stored_names(place).await;
+    names.retain(|name| !["_id_", "_mongotx_pending"].contains(&name.as_str()));
+    names
+}
+
+/// What a drop has left that ended half way: another client's, or one that an older version began
+/// with the index itself. The server removes documents by it, or refuses them.
+#[tokio::test]
+async fn what_is_left_of_an_index_is_dropped_with_its_name_its_key_and_all() {
+    let place = Place::new("left_behind").await;
+    let drops: [Option<Bson>; 3] = [Some("a_1".into()), Some(doc! {"a": 1}.into()), None];
+    for drop in drops {
+        place.coll.create_index(expiring("a").mirrored(true)).await.unwrap();
+        place.plain.drop_index("a_1").await.unwrap();
+        assert_eq!(own_names(&place).await, ["_mongotx_unsafe.a_1", "_mongotx_ttl.a_1"]);
+        match &drop {
+            Some(one) => place.coll.drop_index(one.clone()).await.unwrap(),
+            None => place.coll.drop_indexes().await.unwrap(),
+        }
+        assert_eq!(own_names(&place).await, [""; 0], "{drop:?}");
+    }
+    assert_eq!(place.coll.drop_index("a_1").await.unwrap_err().code(), Some(27));
+}
+
+/// A server whose next commands of these names fail with this code, but for some.
+async fn failing(command: &str, code: i32, mode: Document) -> (local_mongod::Server, Place) {
+    let options = local_mongod::ServerOptions::standalone().arg("--setParameter").arg("enableTestCommands=1");
+    let server = options.start().await.unwrap();
+    let client = mongotx::Client::connect_with(&server.uri(), quiet::at_read_committed()).await.unwrap();
+    let db = server.client().await.unwrap().database("failing");
+    let coll = client.database("failing").collection("c");
+    let place = Place { client, coll, plain: db.collection("c"), db };
+    place.coll.create_indexes([expiring("a"), IndexModel::new(doc! {"b": 1}).unique(true)]).await.unwrap();
+    let data = doc! {"failCommands": [command], "errorCode": code};
+    let fail = doc! {"configureFailPoint": "failCommand", "mode": mode, "data": data};
+    server.client().await.unwrap().database("admin").run_command(fail).await.unwrap();
+    (server, place)
+}
+
+/// The second command of a drop would fail.
+#[tokio::test]
+async fn an_index_of_several_parts_is_dropped_by_one_command() {
+    let (_server, place) = failing("dropIndexes", 10_107, doc! {"skip": 1}).await;
+    place.coll.drop_indexes().await.unwrap();
+    assert_eq!(own_names(&place).await, [""; 0]);
+}
+
+/// A server that takes no list gets one name after the other.
+#[tokio::test]
+async fn where_no_list_is_taken_indexes_are_dropped_one_by_one() {
+    let (_server, place) = failing("dropIndexes", 14, doc! {"times": 1}).await;
+    place.coll.drop_indexes_named(["a_1", "b_1"]).await.unwrap();
+    assert_eq!(own_names(&place).await, [""; 0]);
 }

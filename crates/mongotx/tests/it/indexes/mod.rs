@@ -7,7 +7,7 @@
 //! | [`interleavings`] | every order of short transactions that want the same values |
 //! | [`unique`] | unique indexes: inserts, updates, removals, exchanges, arrays, partial, sparse, collation |
 //! | [`through_arrays`] | which documents the server takes for duplicates, in all pairs of many |
-//! | [`all_or_none`] | several of one call, and one whose call is given up |
+//! | [`all_or_none`] | several of one call, calls that are given up, and what they leave |
 //! | [`looked_up`] | made while others work by what they knew before |
 //! | [`adopted`] | indexes that were made without MongoTx |
 //! | [`refusals`] | what the server would refuse at the end is refused at the write |
