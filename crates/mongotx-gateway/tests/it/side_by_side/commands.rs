@@ -2,7 +2,7 @@
 
 use bson::{Bson, Document, Regex, Timestamp, doc};
 
-use crate::side_by_side::pair::Pair;
+use crate::{common::commands::Session, side_by_side::pair::Pair};
 
 async fn all_same(test: &str, commands: Vec<Document>) {
     let mut pair = Pair::start(test).await;
@@ -258,6 +258,43 @@ async fn collections_and_indexes_are_answered_the_same() {
         ],
     )
     .await;
+}
+
+/// Beside a unique index, and in a transaction, the document is shown by a command of its own.
+#[tokio::test]
+async fn computed_fields_of_find_and_modify_are_shown_with_collation_and_variables() {
+    let mut pair = Pair::start("cmp_shown").await;
+    let unique = doc! {"createIndexes": "c", "indexes": [{"key": {"n": 1}, "name": "n", "unique": true}]};
+    let ids: [Bson; 3] = [1.into(), "b".into(), "B".into()];
+    let documents: Vec<Document> = (1..).zip(ids).map(|(n, id)| doc! {"_id": id, "name": "Ann", "n": n}).collect();
+    pair.same(unique).await;
+    pair.same(doc! {"insert": "c", "documents": documents}).await;
+    let collated = doc! {
+        "collation": {"locale": "en", "strength": 2}, "fields": {"n": 1, "isAnn": {"$eq": ["$name", "ann"]}},
+    };
+    let with_variable = doc! {"let": {"t": 11}, "fields": {"over": {"$gt": ["$n", "$$t"]}}};
+    let mut commands = Vec::new();
+    for (n, more) in [(1, &collated), (2, &collated), (3, &collated), (3, &with_variable)] {
+        for (from, new) in [(n, true), (n + 10, false)] {
+            let step = if new { 10 } else { -10 };
+            let mut command =
+                doc! {"findAndModify": "c", "query": {"n": from}, "update": {"$inc": {"n": step}}, "new": new};
+            command.extend(more.clone());
+            commands.push(command);
+        }
+        let mut command = doc! {"findAndModify": "c", "query": {"n": n}, "update": {"$set": {"x": 1}}, "hint": "n"};
+        command.extend(more.clone());
+        commands.push(command);
+    }
+    for command in &commands {
+        pair.same(command.clone()).await;
+    }
+    let session = Session::new();
+    pair.same(session.first(doc! {"find": "c", "sort": {"n": 1}})).await;
+    for command in commands {
+        pair.same(session.next(command)).await;
+    }
+    pair.same(session.commit()).await;
 }
 
 #[tokio::test]

@@ -39,6 +39,7 @@ use crate::{
         request::{
             address::Address,
             query::{self, Query, exactly},
+            query_options::QueryOptions,
         },
         transaction::Transaction,
     },
@@ -370,6 +371,7 @@ impl Unprobed {
     }
 }
 
+/// The document, as the command's projection shows it.
 async fn show(
     core: &Core,
     tx: &mut Transaction,
@@ -377,11 +379,10 @@ async fn show(
     at: &Address,
     command: &FindAndModify,
 ) -> Result<Option<Document>> {
-    let query = Query {
-        projection: command.projection.clone(),
-        limit: 1,
-        ..Query::of(at.filter(), crate::coordinator::request::query_options::QueryOptions::default())
-    };
+    // Not the hint: this query has a condition of its own.
+    let options = QueryOptions { hint: None, ..command.query().options };
+    let filter = exactly(std::slice::from_ref(at), &options);
+    let query = Query { projection: command.projection.clone(), limit: 1, ..Query::of(filter, options) };
     Ok(committed::find(core, Some(tx), ns, &query).await?.all(1).await?.pop())
 }
 
