@@ -192,6 +192,21 @@ async fn writes_by_scripts_change_what_the_plain_driver_changes() {
     scene.end().await;
 }
 
+/// A user's own function that begins as the one around a `$where` sees committed versions, without
+/// what is stored beside them.
+#[tokio::test]
+async fn a_function_that_begins_as_that_of_a_script_sees_what_is_committed() {
+    let scene = scene().await;
+    let begins = "function where(obj) {\n    if (!where.run) {\n        var source = 0; }\n";
+    let body = format!("{begins}    return !!obj._unsafe || !!obj._xTxId }}");
+    let forged = doc! {"$expr": {"$function": {"body": body, "args": ["$$ROOT"], "lang": "js"}}};
+    scene.compare(&mut None, forged.clone()).await;
+    let mut inside = scene.begin(Isolation::ReadCommitted).await;
+    scene.compare(&mut inside, forged).await;
+    inside.unwrap().rollback().await.unwrap();
+    scene.end().await;
+}
+
 #[tokio::test]
 async fn a_script_costs_one_round_trip_when_nothing_that_could_match_is_pending() {
     let scene = scene().await;

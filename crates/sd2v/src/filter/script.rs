@@ -58,10 +58,16 @@ fn source(value: &Bson) -> Option<&str> {
 }
 
 fn expression(source: &str) -> Document {
+    let (head, tail) = around();
+    let body = format!("{head}{}{tail}", quoted(source));
+    doc! { "$function": { "body": body, "args": ["$$ROOT"], "lang": "js" } }
+}
+
+/// What stands before the user's source, and behind it.
+fn around() -> (&'static str, String) {
     let names: Vec<String> = RESERVED.iter().map(|name| quoted(name)).collect();
     let (head, tail) = AROUND.split_once("SOURCE").unwrap_or((AROUND, ""));
-    let body = format!("{head}{}{}", quoted(source), tail.replace("RESERVED", &format!("[{}]", names.join(", "))));
-    doc! { "$function": { "body": body, "args": ["$$ROOT"], "lang": "js" } }
+    (head, tail.replace("RESERVED", &format!("[{}]", names.join(", "))))
 }
 
 /// A string literal of JavaScript.
@@ -77,11 +83,37 @@ fn quoted(text: &str) -> String {
     quoted + "\""
 }
 
-/// Returns true if the expression was made from a `$where`.
+/// The text of a string literal of JavaScript as [`quoted`] writes it.
+fn unquoted(literal: &str) -> Option<String> {
+    let inner = literal.strip_prefix('"')?.strip_suffix('"')?;
+    let (mut text, mut letters) = (String::new(), inner.chars());
+    while let Some(letter) = letters.next() {
+        text.push(match letter {
+            '\\' => match letters.next()? {
+                'u' => {
+                    let digits: String = letters.by_ref().take(4).collect();
+                    char::from_u32(u32::from_str_radix(&digits, 16).ok()?)?
+                }
+                escaped => escaped,
+            },
+            letter => letter,
+        });
+    }
+    Some(text)
+}
+
+/// Returns true if the expression was made from a `$where`: if it is, to its last letter, what
+/// [`expression`] makes of its source. A user's own script that begins like it would see the
+/// reserved fields.
 pub(crate) fn is_script(expression: &Bson) -> bool {
-    let start = AROUND.split_once("SOURCE").map_or(AROUND, |(start, _)| start);
     let function = expression.as_document().and_then(|fields| fields.get_document("$function").ok());
-    function.and_then(|function| function.get_str("body").ok()).is_some_and(|body| body.starts_with(start))
+    let source = function.and_then(|function| source_in(function.get_str("body").ok()?));
+    source.is_some_and(|source| expression.as_document() == Some(&self::expression(&source)))
+}
+
+fn source_in(body: &str) -> Option<String> {
+    let (head, tail) = around();
+    unquoted(body.strip_prefix(head)?.strip_suffix(&tail)?)
 }
 
 /// Returns true if the filter contains a `$where`.
@@ -129,6 +161,31 @@ mod tests {
 
     fn expr_of_the_user() -> Document {
         doc! { "$function": { "body": "function() { return true }", "args": [], "lang": "js" } }
+    }
+
+    #[test]
+    fn only_what_was_made_from_a_script_is_one() {
+        for source in ["this.a", "'SOURCE' + \"RESERVED\"", "a\\b\n\u{2028}\0ä\\u0041", "\"; return true; \""] {
+            assert!(is_script(&expression(source).into()), "{source}");
+        }
+        let with_body = |body: String| {
+            let function = doc! { "body": body, "args": ["$$ROOT"], "lang": "js" };
+            is_script(&doc! { "$function": function }.into())
+        };
+        let (head, tail) = around();
+        assert!(with_body(format!("{head}\"1\"{tail}")));
+        for forged in [
+            format!("{head}0; }} return !!obj._unsafe }}"),
+            format!("{head}\"\"; return obj._unsafe; \"\"{tail}"),
+            format!("{head}\"\\x41\"{tail}"),
+            format!("{head}\"1\"{tail} "),
+            format!("{head}\"{tail}"),
+        ] {
+            assert!(!with_body(forged.clone()), "{forged}");
+        }
+        let mut other = expression("1");
+        other.get_document_mut("$function").unwrap().insert("args", bson::bson!(["$$ROOT", "$_unsafe"]));
+        assert!(!is_script(&other.into()));
     }
 
     #[test]
