@@ -297,6 +297,51 @@ async fn computed_fields_of_find_and_modify_are_shown_with_collation_and_variabl
     pair.same(session.commit()).await;
 }
 
+/// A hint is one for the collection below, whose unique index is stored under another name.
+#[tokio::test]
+async fn views_are_read_with_hints_and_with_their_own_collation() {
+    let loose = || doc! {"locale": "en", "strength": 2};
+    let indexes = [
+        doc! {"key": {"email": 1}, "name": "email_1", "unique": true},
+        doc! {"key": {"at": 1}, "name": "at_1", "expireAfterSeconds": 5},
+    ];
+    let mut commands = vec![
+        doc! {"createIndexes": "c", "indexes": indexes.to_vec()},
+        doc! {"insert": "c", "documents": [{"_id": 1, "email": "a", "at": 1}, {"_id": 2, "email": "A", "at": 2}]},
+        doc! {"create": "v", "viewOn": "c", "pipeline": [{"$match": {"_id": {"$gt": 0}}}]},
+        doc! {"create": "above", "viewOn": "v", "pipeline": []},
+        doc! {"create": "loose", "viewOn": "c", "pipeline": [], "collation": loose()},
+        doc! {"create": "looser", "viewOn": "loose", "pipeline": [], "collation": loose()},
+        doc! {"create": "base", "collation": loose()},
+        doc! {"insert": "base", "documents": [{"_id": 1, "email": "a"}]},
+    ];
+    for hint in [Bson::from("email_1"), doc! {"email": 1}.into(), doc! {"at": 1}.into(), "at_1".into(), "nope".into()] {
+        for view in ["v", "above"] {
+            commands.extend([
+                doc! {"find": view, "filter": {"email": "a", "at": 1}, "hint": hint.clone()},
+                doc! {"aggregate": view, "pipeline": [{"$sort": {"_id": 1}}], "cursor": {}, "hint": hint.clone()},
+            ]);
+        }
+    }
+    let by_id = doc! {"_id": 1};
+    for collation in [loose(), doc! {"locale": "en", "strength": 1}, doc! {"locale": "simple"}] {
+        for view in ["v", "loose", "looser"] {
+            let found =
+                doc! {"find": view, "filter": {"email": "a"}, "sort": by_id.clone(), "collation": collation.clone()};
+            let union = [doc! {"$match": {"email": "a"}}, doc! {"$unionWith": view}, doc! {"$sort": by_id.clone()}];
+            let from = ["c", "base"].map(|from| {
+                doc! {"aggregate": from, "pipeline": union.to_vec(), "cursor": {}, "collation": collation.clone()}
+            });
+            commands.push(found);
+            commands.extend(from);
+        }
+    }
+    let looking = doc! {"$lookup": {"from": "loose", "localField": "email", "foreignField": "email", "as": "x"}};
+    commands.push(doc! {"aggregate": "base", "pipeline": [looking.clone()], "cursor": {}});
+    commands.push(doc! {"aggregate": "c", "pipeline": [looking], "cursor": {}});
+    all_same("cmp_views", commands).await;
+}
+
 #[tokio::test]
 async fn indexes_of_one_refused_command_are_neither_made_nor_dropped() {
     let index = |field: &str, name: &str, unique: bool| doc! {"key": {field: 1}, "name": name, "unique": unique};

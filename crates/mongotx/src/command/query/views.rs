@@ -7,7 +7,7 @@ use bson::{Document, doc};
 use sd2v::pipeline::{View, expand_views, named_collections};
 
 use crate::{
-    coordinator::{Core, catalog::ViewOptions, request::pipeline::AggregateCommand},
+    coordinator::{Core, catalog::ViewOptions, request::pipeline::AggregateCommand, schema::same_collation},
     error::{Error, Result},
     options::Namespace,
 };
@@ -33,14 +33,19 @@ impl Resolved {
         let main = (!ns.coll.is_empty()).then_some(ns.coll.as_str());
         let (base, pipeline) = expand_views(main, &command.pipeline, &definitions)?;
         let base = Namespace::new(&ns.db, base.as_deref().unwrap_or_default());
-        let has_default = main.is_some() && core.catalog.look_up(&base).await?.has_collation;
+        let default = match main {
+            Some(_) => core.catalog.look_up(&base).await?.collation.clone(),
+            None => None,
+        };
+        let has_default = default.is_some();
         let collation = match main.and_then(|main| views.get(main)) {
             None => asked,
             Some(view) => view_collation(ns, view, asked, has_default)?,
         };
         let collated = collation.as_ref().map_or(has_default, is_real);
+        let of_all = collation.as_ref().or(default.as_ref());
         for (name, view) in &views {
-            refuse_other_collation(name, view, collation.as_ref(), collated)?;
+            refuse_other_collation(name, view, of_all, collated)?;
         }
         Ok(Self { ns: base, pipeline, collation, collated })
     }
@@ -86,7 +91,7 @@ fn view_collation(
     asked: Option<Document>,
     base_has_default: bool,
 ) -> Result<Option<Document>> {
-    if asked.is_some() && asked != view.collation {
+    if asked.as_ref().is_some_and(|asked| !same_collation(view.collation.as_ref(), Some(asked))) {
         return Err(Error::invalid(167, format!("the view {ns} has its own collation: leave it out of the command")));
     }
     let bytes = base_has_default.then(|| doc! {"locale": "simple"});
@@ -98,7 +103,7 @@ fn refuse_other_collation(name: &str, view: &ViewOptions, of_all: Option<&Docume
     let own = view.collation.as_ref().filter(|collation| is_real(collation));
     let same = match own {
         None => !collated,
-        Some(own) => of_all == Some(own),
+        Some(own) => same_collation(Some(own), of_all),
     };
     if same {
         return Ok(());

@@ -12,6 +12,9 @@ use crate::{
     options::Namespace,
 };
 
+/// Views that the server lets stand on each other.
+const MAX_VIEWS: usize = 20;
+
 /// Options of a command that have a say in what its filter and update mean.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct QueryOptions {
@@ -70,10 +73,15 @@ impl FindOnly {
 
 impl QueryOptions {
     /// These options, with a hint that the server knows: a unique index is stored under another
-    /// name and with one more field.
+    /// name and with one more field. A hint for a view is one for the collection below it.
     pub(crate) async fn resolved(&self, core: &Core, ns: &Namespace) -> Result<Cow<'_, Self>> {
         let Some(hint) = &self.hint else { return Ok(Cow::Borrowed(self)) };
-        Ok(match core.catalog.look_up(ns).await?.stored_hint(hint) {
+        let mut hinted = core.catalog.look_up(ns).await?;
+        for _ in 0..MAX_VIEWS {
+            let Some(view) = &hinted.view else { break };
+            hinted = core.catalog.look_up(&Namespace::new(&ns.db, &view.on)).await?;
+        }
+        Ok(match hinted.stored_hint(hint) {
             Some(stored) => {
                 let is_slotted = stored.as_str().is_some_and(has_slot);
                 let find_only = self.find_only.clone();

@@ -57,8 +57,9 @@ pub(super) fn compare(there: &Document, wanted: &Document, default: Option<&Docu
     }
 }
 
-/// `there` as the server lists it, with all options; `wanted` as the application gives it.
-fn same_collation(there: Option<&Document>, wanted: Option<&Document>) -> bool {
+/// Returns true if two collations are the same: `there` as the server lists it, with all options;
+/// `wanted` as the application gives it. `None`: strings are compared by their bytes.
+pub(crate) fn same_collation(there: Option<&Document>, wanted: Option<&Document>) -> bool {
     let is_simple = |collation: &&Document| locale(collation) == "simple";
     match (there.filter(|there| !is_simple(there)), wanted.filter(|wanted| !is_simple(wanted))) {
         (None, None) => true,

@@ -24,6 +24,7 @@ use std::sync::Arc;
 use bson::Document;
 use sd2v::text::SCRATCH;
 
+pub(crate) use self::comparison::same_collation;
 use super::{
     catalog::{Catalog, check_created, is_scratch, switches_on, with_options},
     finishing::repairs::Repairs,

@@ -71,6 +71,22 @@ async fn views_have_their_own_collation() {
     assert_eq!(union.code(), Some(167));
 }
 
+/// A unique index is stored under another name and with one more field.
+#[tokio::test]
+async fn hint_for_a_view_is_one_for_the_collection_below() {
+    let world = with_views().await;
+    world.coll("a").create_index(mongotx::IndexModel::new(doc! {"n": 1}).unique(true)).await.unwrap();
+    let (shaped, mut session) = (world.coll("shaped"), begun(&world.client));
+    for hint in [Bson::from("n_1"), doc! {"n": 1}.into()] {
+        let outside = shaped.count_documents(doc! {"m": {"$gt": 30}}).hint(hint.clone());
+        assert_eq!(outside.await.unwrap(), 2);
+        let inside = shaped.find(doc! {"m": 60}).hint(hint).session(&mut session).await.unwrap();
+        assert_eq!(inside.try_collect().await.unwrap(), [doc! {"_id": 3, "m": 60}]);
+    }
+    let unknown = shaped.find(doc! {}).hint("nope").await.err().unwrap();
+    assert_eq!(unknown.code(), Some(2), "{unknown}");
+}
+
 #[tokio::test]
 async fn writes_to_views_are_refused() {
     let world = with_views().await;
