@@ -111,6 +111,40 @@ async fn same_plan(pair: &mut Pair, command: Document) -> Document {
     ours
 }
 
+/// Where the command runs, the script is a function around the application's.
+#[tokio::test]
+async fn filters_with_scripts_are_explained() {
+    let mut pair = indexed("cmp_explain_where").await;
+    let filter = doc! {"$where": "this.b > 7 && Object.keys(this).length == 4", "a": 1};
+    let update = doc! {"q": filter.clone(), "u": {"$set": {"x": 1}}, "multi": true};
+    for command in [
+        doc! {"find": "c", "filter": filter.clone()},
+        doc! {"count": "c", "query": filter.clone()},
+        doc! {"update": "c", "updates": [update]},
+        doc! {"findAndModify": "c", "query": filter.clone(), "remove": true},
+    ] {
+        same_plan(&mut pair, doc! {"explain": command.clone(), "verbosity": "queryPlanner"}).await;
+        same_counts(&mut pair, command).await;
+    }
+    // It sees nothing of what a transaction has written to them.
+    let session = Session::new();
+    let update = doc! {"q": {"a": 1}, "u": {"$set": {"x": 1}}, "multi": true};
+    pair.same(session.first(doc! {"update": "c", "updates": [update]})).await;
+    same_counts(&mut pair, doc! {"find": "c", "filter": filter}).await;
+    pair.same(session.abort()).await;
+}
+
+/// The command runs, and finds as many documents at both.
+async fn same_counts(pair: &mut Pair, command: Document) {
+    let (ours, theirs) = pair.ask(doc! {"explain": command, "verbosity": "executionStats"}).await;
+    let [ours, theirs] = [ours, theirs].map(|plan| {
+        let stats = plan.get_document("executionStats").unwrap();
+        let counts = ["nReturned", "totalDocsExamined"].map(|count| stats.get(count).cloned());
+        (counts, plan.get("command").cloned())
+    });
+    assert_eq!(ours, theirs);
+}
+
 #[tokio::test]
 async fn plans_are_shown_the_same_at_every_verbosity() {
     let mut pair = indexed("cmp_explain").await;

@@ -6,7 +6,7 @@
 
 use bson::{Bson, Document, doc};
 use sd2v::{
-    filter::check_filter,
+    filter::{check_filter, with_scripts_as_expressions},
     index::{has_slot, show_plan},
     names::SLOT,
     pipeline::{Output, merge_on_slot, split_output},
@@ -129,6 +129,8 @@ fn merging_on_slot(mut command: Document) -> Option<Document> {
 const NO_UNIQUE_INDEX: i32 = 51_183;
 /// Fields of a command that are a hint, hold some, or are about the index that is hinted at.
 const HINTED: [&str; 5] = ["hint", "updates", "deletes", "min", "max"];
+/// Fields of a command that may be sent otherwise than they were written.
+const CHANGED: [&str; 7] = ["hint", "updates", "deletes", "min", "max", "filter", "query"];
 /// The field of a command that may have a `$merge`.
 const MERGING: &str = "pipeline";
 
@@ -142,11 +144,17 @@ pub(crate) async fn as_written(
     verbosity: Option<Verbosity>,
 ) -> Result<Document> {
     let mut sent = command.clone();
-    for filter in conditions(&sent) {
-        check_filter(filter)?;
+    let runs = verbosity.is_some_and(|verbosity| verbosity != Verbosity::QueryPlanner);
+    for filter in conditions(&mut sent) {
+        let mapped = with_scripts_as_expressions(filter.clone());
+        check_filter(&mapped)?;
+        if runs {
+            // A script that runs must not see what is stored beside the documents.
+            *filter = mapped;
+        }
     }
     let is_collection = !ns.coll.is_empty() && !views::is_view(core, ns).await?;
-    if is_collection {
+    if !ns.coll.is_empty() {
         let mut is_slotted = false;
         for hint in hints(&mut sent) {
             let options = QueryOptions { hint: Some(hint.clone()), ..QueryOptions::default() };
@@ -159,7 +167,6 @@ pub(crate) async fn as_written(
             sent.get_document_mut(bound).into_iter().for_each(|bound| drop(bound.insert(SLOT, Bson::MinKey)));
         }
     }
-    let runs = verbosity.is_some_and(|verbosity| verbosity != Verbosity::QueryPlanner);
     if runs && is_collection {
         core.pending.settle_pending(ns, &Document::new(), &QueryOptions::default(), None).await?;
     }
@@ -170,7 +177,7 @@ pub(crate) async fn as_written(
     show_plan(&mut plan);
     if let Ok(shown) = plan.get_document_mut("command") {
         for (field, value) in shown.iter_mut() {
-            if let Some(written) = command.get(field).filter(|_| HINTED.contains(&field.as_str())) {
+            if let Some(written) = command.get(field).filter(|_| CHANGED.contains(&field.as_str())) {
                 value.clone_from(written);
             }
         }
@@ -189,11 +196,19 @@ fn written_merge(command: &Document) -> Option<Bson> {
 }
 
 /// The conditions in a command that reads or writes documents of one collection.
-fn conditions(command: &Document) -> impl Iterator<Item = &Document> {
-    let own = ["filter", "query"].into_iter().filter_map(|field| command.get_document(field).ok());
-    let lists = ["updates", "deletes"].into_iter().filter_map(|field| command.get_array(field).ok());
-    let statements = lists.flatten().filter_map(Bson::as_document);
-    own.chain(statements.filter_map(|statement| statement.get_document("q").ok()))
+fn conditions(command: &mut Document) -> Vec<&mut Document> {
+    let mut conditions = Vec::new();
+    for (field, value) in command.iter_mut() {
+        match (field.as_str(), value) {
+            ("filter" | "query", Bson::Document(filter)) => conditions.push(filter),
+            ("updates" | "deletes", Bson::Array(statements)) => {
+                let statements = statements.iter_mut().filter_map(Bson::as_document_mut);
+                conditions.extend(statements.filter_map(|statement| statement.get_document_mut("q").ok()));
+            }
+            _ => {}
+        }
+    }
+    conditions
 }
 
 /// The hints in a command.
