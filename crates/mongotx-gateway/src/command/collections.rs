@@ -35,6 +35,9 @@ pub(super) async fn create(call: &mut Call<'_>) -> Answer<Body> {
     let options = call.fields("create").into_rest();
     call.generic.api.check_pipeline(options.get("pipeline"))?;
     call.check_view(&options)?;
+    if call.is_in_transaction() {
+        check_in_transaction(&options)?;
+    }
     let database = call.context.client.database(&namespace.db);
     let mut action = database.create_collection(&namespace.coll);
     for (option, value) in options {
@@ -45,6 +48,14 @@ pub(super) async fn create(call: &mut Call<'_>) -> Answer<Body> {
         made.push(namespace);
     }
     Ok(Body::empty())
+}
+
+/// Refuses what the server creates in no transaction.
+fn check_in_transaction(options: &Document) -> Answer<()> {
+    let kinds = [("viewOn", "a view"), ("timeseries", "a time-series collection")];
+    let Some((_, kind)) = kinds.iter().find(|(option, _)| options.contains_key(option)) else { return Ok(()) };
+    let message = format!("Cannot create {kind} in a multi-document transaction.");
+    Err(Failure::new(codes::NOT_IN_TRANSACTION, message))
 }
 
 /// Runs `drop` on a collection or view.

@@ -66,6 +66,8 @@ async fn what_ends_a_transaction_ends_it_in_both() {
         doc! {"find": "c", "filter": {"a": {"$foo": 1}}},
         doc! {"aggregate": "c", "pipeline": [{"$out": "x"}], "cursor": {}},
         doc! {"update": "c", "updates": [{"q": {"_id": 1}, "u": {"$inc": {"_id": 1}}}]},
+        doc! {"create": "v", "viewOn": "c", "pipeline": []},
+        doc! {"create": "t", "timeseries": {"timeField": "at"}},
         doc! {"getMore": 5_i64, "collection": "c"},
         doc! {"count": "c"},
         doc! {"listCollections": 1},
