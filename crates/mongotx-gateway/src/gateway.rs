@@ -1,7 +1,8 @@
 //! A gateway: starting it, its addresses and figures, and ending it.
 //!
 //! Ending it, in this order:
-//! 1. No connection is accepted any more, and silent connections end.
+//! 1. No connection is accepted any more, and silent connections end. The gateway leaves its
+//!    replica set, if it shows itself as a member of one, so that another member is the primary.
 //! 2. Running commands are answered, for as long as the caller allows.
 //! 3. The connections that are left end as they are.
 //! 4. Open transactions are rolled back.
@@ -359,10 +360,11 @@ impl Gateway {
     /// # Errors
     /// The library could not finish everything; other clients will.
     pub async fn shutdown(self, limit: Duration) -> mongotx::Result<()> {
-        self.server.context.leave_set().await;
         self.server.tasks.close();
         self.server.closing.cancel();
-        if tokio::time::timeout(limit, self.server.tasks.wait()).await.is_err() {
+        let answered = tokio::time::timeout(limit, self.server.tasks.wait());
+        let ((), answered) = tokio::join!(self.server.context.leave_set(), answered);
+        if answered.is_err() {
             tracing::warn!("commands still run after {limit:?}; their connections are closed");
             self.server.ending.cancel();
             self.server.tasks.wait().await;

@@ -13,6 +13,7 @@ use std::{
 };
 
 use bson::{Bson, DateTime, Document, doc};
+use tokio::time::{Instant, timeout};
 
 use crate::{options::ReplicaSetFace, upstream::Upstream};
 
@@ -22,6 +23,9 @@ pub(crate) const COLLECTION: &str = "gateways";
 pub(crate) const LOOK: Duration = Duration::from_secs(1);
 /// Time between two looks of a gateway that has just been started.
 const PAUSE: Duration = Duration::from_millis(100);
+/// Time limit of one look at the server. The look after one that is given up still begins before the
+/// primary may be replaced.
+const LIMIT: Duration = Duration::from_millis(1_400);
 /// Milliseconds after its last look from which on a primary may be replaced, by the server's clock.
 const LEASE_MS: i64 = 4_000;
 /// Milliseconds after its last look for which a member is listed.
@@ -94,9 +98,10 @@ impl Members {
     /// has looked since this gateway came and names it to drivers. Ends at the latest when a
     /// primary that does not look any more may be replaced.
     pub(crate) async fn join(&self, upstream: &Upstream, database: &str) {
+        let until = Instant::now() + Duration::from_millis(LEASE_MS as u64);
         self.look(upstream, database).await;
         let joined = self.view().seen;
-        for _ in 0..LEASE_MS / PAUSE.as_millis() as i64 {
+        while Instant::now() < until {
             let view = self.view();
             if view.primary.as_ref() == Some(&self.me) || view.seen != joined {
                 return;
@@ -132,10 +137,13 @@ impl Members {
         true
     }
 
-    /// Leaves the set, so that another one becomes the primary at once.
+    /// Leaves the set, so that another one becomes the primary at once. Takes no longer than two
+    /// looks do.
     pub(crate) async fn leave(&self, upstream: &Upstream, database: &str) {
+        self.lock().primary = None;
         let mut left = self.left.lock().await;
         *left = true;
+        // A look that was under way has seen it as the primary.
         self.lock().primary = None;
         if let Err(reason) = self.ask(upstream, database, gone(&self.me)).await {
             tracing::debug!(reason, "the set could not be left; its other members will find out");
@@ -147,7 +155,9 @@ impl Members {
         let command = doc! {
             "findAndModify": COLLECTION, "query": {"_id": &self.set}, "update": update, "upsert": true, "new": true,
         };
-        let reply = upstream.run_document(database, &command).await.map_err(|error| error.to_string())?;
+        let asked = timeout(LIMIT, upstream.run_document(database, &command)).await;
+        let asked = asked.map_err(|_| format!("the server did not answer within {LIMIT:?}"))?;
+        let reply = asked.map_err(|error| error.to_string())?;
         let reply = Document::try_from(reply.body()).map_err(|error| error.to_string())?;
         if !reply.get_f64("ok").is_ok_and(|ok| ok == 1.0) {
             return Err(reply.get_str("errmsg").unwrap_or("the server gave no reason").to_owned());

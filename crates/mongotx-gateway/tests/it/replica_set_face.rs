@@ -1,7 +1,7 @@
 //! A gateway that shows itself as a replica set of one member: the official driver finds it by the
 //! set's name, and uses sessions, transactions and retryable writes as with any set.
 
-use std::time::Duration;
+use std::{net::SocketAddr, time::Duration};
 
 use bson::{Document, doc};
 use mongodb::options::ClientOptions;
@@ -9,7 +9,9 @@ use mongotx_gateway::{Gateway, GatewayOptions, Limits, ReplicaSetFace, StartErro
 
 use crate::common::{
     commands::{Client, Session, code, has_label},
-    driver, options, soon,
+    driver, options,
+    proxy::Proxy,
+    soon,
 };
 
 fn face(name: &str, advertise: Option<&str>) -> Option<ReplicaSetFace> {
@@ -123,11 +125,16 @@ impl Member {
     /// Starts a member in front of the shared server, with this database for its records.
     async fn join(set: &str, tx_database: &str) -> Self {
         let server = local_mongod::shared_standalone().await.unwrap();
+        Self::join_through(&server.uri(), set, tx_database).await
+    }
+
+    /// The same with another way to the server.
+    async fn join_through(uri: &str, set: &str, tx_database: &str) -> Self {
         // The port is known before the gateway listens there: another process may take it in
         // between.
         for _ in 0..20 {
             let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-            let mut options = options(&server.uri(), Limits::default());
+            let mut options = options(uri, Limits::default());
             options.listen = Some(free);
             options.client.tx_database = tx_database.to_owned();
             options.replica_set = face(set, Some(&free.to_string()));
@@ -219,4 +226,30 @@ async fn drivers_go_on_at_another_member_when_the_primary_is_gone() {
         let third = Member::join("rs0", &records).await;
         assert!(!is_primary(&third.hello().await));
     }
+}
+
+/// The network, or the server, may keep a command for ever: the kernel still answers for it, so
+/// nothing else ends the wait.
+#[tokio::test]
+async fn a_look_without_an_answer_is_given_up_and_keeps_no_shutdown_waiting() {
+    let (records, set) = (local_mongod::unique_db("gw_silent"), "silent");
+    let server = local_mongod::shared_standalone().await.unwrap();
+    let proxy = Proxy::start(SocketAddr::from(([127, 0, 0, 1], server.port())), "gateways").await;
+    let member = Member::join_through(&proxy.uri(), set, &records).await;
+    let stored = server.client().await.unwrap().database(&records).collection::<Document>("gateways");
+    let seen = async || stored.find_one(doc! {"_id": set}).await.unwrap().unwrap().get_datetime("seen").copied().ok();
+    proxy.lose(true);
+    soon(proxy.until_lost()).await;
+    proxy.lose(false);
+    let before = seen().await;
+    soon(async {
+        while seen().await == before {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    })
+    .await;
+    assert!(is_primary(&member.hello().await));
+    proxy.lose(true);
+    soon(proxy.until_lost()).await;
+    soon(member.gateway.shutdown(Duration::from_secs(1))).await.unwrap();
 }

@@ -5,6 +5,7 @@
 pub mod commands;
 pub mod examples;
 pub mod http;
+pub mod proxy;
 pub mod raw;
 pub mod users;
 
