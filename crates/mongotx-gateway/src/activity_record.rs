@@ -10,7 +10,12 @@ use std::time::{Duration, Instant};
 use bson::{Bson, DateTime, Document, doc, oid::ObjectId};
 use tokio::time::timeout;
 
-use crate::{activity::transactions::OpenTransaction, session::records::ACTIVITY, state::State, upstream::Upstream};
+use crate::{
+    activity::transactions::OpenTransaction,
+    session::records::ACTIVITY,
+    state::State,
+    upstream::{Lane, Upstream},
+};
 
 /// Younger transactions are left out: most are over before anyone could look.
 const YOUNG: Duration = Duration::from_secs(1);
@@ -68,7 +73,7 @@ impl ActivityRecord {
 
     /// Sends a command to the store. Answers whether the server has carried it out.
     async fn send(&self, upstream: &Upstream, command: Document) -> bool {
-        let sent = timeout(LIMIT, upstream.run_document(&self.database, &command)).await;
+        let sent = timeout(LIMIT, upstream.run_document_on(Lane::Own, &self.database, &command)).await;
         let is_done = matches!(&sent, Ok(Ok(reply)) if reply.is_ok());
         if !is_done {
             tracing::debug!("what transactions are open could not be written to the store");

@@ -27,6 +27,9 @@ use crate::{
 /// Commands that ask the server at a time whether more members have what was written: fewer than it
 /// has connections for.
 const CONCERN_TURNS: usize = 4;
+/// Filters of `currentOp` that the server evaluates at a time: who needs no role for it shall not
+/// occupy the way to the server.
+const FILTER_TURNS: usize = 4;
 /// Pause between two sweeps of expired transactions, sessions and cursors.
 const LOOK: Duration = Duration::from_secs(1);
 /// Every how many looks old records of writes are looked for.
@@ -46,6 +49,8 @@ pub struct Context {
     pub(crate) memory: Arc<Memory>,
     /// Turns of the commands that wait for more members than usual (`command/parts/concern_wait`).
     pub(crate) concern_turns: Semaphore,
+    /// Turns of the filters of `currentOp` (`command/current_op`).
+    pub(crate) filter_turns: Semaphore,
     /// Users who may log in. `None`: logging in is not needed.
     pub(crate) users: Option<Roster>,
     /// Options with which the gateway was started. Those that can be changed later are in
@@ -108,8 +113,22 @@ impl Context {
         let members = options.replica_set.as_ref().and_then(Members::of);
         let activity = ActivityRecord::new(&options.client.tx_database, address(&options));
         let (activity, started) = (Mutex::new(activity), Instant::now());
-        let (tuning, concern_turns) = (RwLock::new(Arc::new(tuning)), Semaphore::new(CONCERN_TURNS));
-        Self { client, upstream, members, tx, memory, concern_turns, users, options, tuning, started, activity }
+        let [concern_turns, filter_turns] = [CONCERN_TURNS, FILTER_TURNS].map(Semaphore::new);
+        let tuning = RwLock::new(Arc::new(tuning));
+        Self {
+            client,
+            upstream,
+            members,
+            tx,
+            memory,
+            concern_turns,
+            filter_turns,
+            users,
+            options,
+            tuning,
+            started,
+            activity,
+        }
     }
 
     /// The present values of the options that can be changed.

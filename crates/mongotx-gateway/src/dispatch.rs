@@ -202,7 +202,7 @@ async fn carry_out(
     let outcome = match command.route {
         Route::Transactional(run) => run(arrived).await,
         Route::Local(answer) => answer(arrived).map(|reply| reply.stamped(&context.tx.clock)),
-        Route::Through => passthrough::pass_through(context, connection, request).boxed().await,
+        Route::Through(lane) => passthrough::pass_through(context, connection, request, lane).boxed().await,
         Route::Refused(code, why) => Err(CommandError::new(code, format!("{}: {why}", request.name()))),
     };
     outcome.into()

@@ -15,7 +15,10 @@ use std::{
 use bson::{Bson, DateTime, Document, doc};
 use tokio::time::{Instant, timeout};
 
-use crate::{options::ReplicaSetFace, upstream::Upstream};
+use crate::{
+    options::ReplicaSetFace,
+    upstream::{Lane, Upstream},
+};
 
 /// The collection of the document, whose `_id` is the set's name.
 pub(crate) const COLLECTION: &str = "gateways";
@@ -23,8 +26,8 @@ pub(crate) const COLLECTION: &str = "gateways";
 pub(crate) const LOOK: Duration = Duration::from_secs(1);
 /// Time between two looks of a gateway that has just been started.
 const PAUSE: Duration = Duration::from_millis(100);
-/// Time limit of one look at the server. The look after one that is given up still begins before the
-/// primary may be replaced.
+/// Time limit of one look at the server. The look after one that is given up still begins before
+/// the primary may be replaced.
 const LIMIT: Duration = Duration::from_millis(1_400);
 /// Milliseconds after its last look from which on a primary may be replaced, by the server's clock.
 const LEASE_MS: i64 = 4_000;
@@ -155,7 +158,7 @@ impl Members {
         let command = doc! {
             "findAndModify": COLLECTION, "query": {"_id": &self.set}, "update": update, "upsert": true, "new": true,
         };
-        let asked = timeout(LIMIT, upstream.run_document(database, &command)).await;
+        let asked = timeout(LIMIT, upstream.run_document_on(Lane::Own, database, &command)).await;
         let asked = asked.map_err(|_| format!("the server did not answer within {LIMIT:?}"))?;
         let reply = asked.map_err(|error| error.to_string())?;
         let reply = Document::try_from(reply.body()).map_err(|error| error.to_string())?;

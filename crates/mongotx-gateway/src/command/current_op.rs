@@ -5,7 +5,10 @@
 //! they are stored. Values are taken out of the commands that are shown. The server applies what a
 //! client adds to that, a filter or further stages.
 
+use std::time::Duration;
+
 use bson::{Binary, Bson, DateTime, Document, doc, spec::BinarySubtype};
+use tokio::time::timeout;
 
 use super::parts::{body::Body, call::Call};
 use crate::{
@@ -22,6 +25,9 @@ const STAGE: &str = "$currentOp";
 const MOST: usize = 10_000;
 /// The most bytes of them: they have to fit into one command to the server.
 const MOST_BYTES: usize = 8 * 1024 * 1024;
+/// Time limit of a filter, and of the wait for its turn: anyone may bring one, and it is for a few
+/// operations.
+const FILTER_LIMIT: Duration = Duration::from_secs(3);
 
 /// Runs the command `currentOp`: the commands that run and the transactions that are open.
 pub(super) async fn answer_current_op(call: &mut Call<'_>) -> Answer<Body> {
@@ -113,12 +119,21 @@ fn operations(call: &Call<'_>, asked: CurrentOpOptions) -> Vec<Bson> {
     shown
 }
 
-/// The operations that match a filter, which the server evaluates.
+/// The operations that match a filter, which the server evaluates, within a limit of time.
 async fn filtered(context: &Context, shown: Vec<Bson>, filter: Document) -> Answer<Vec<Bson>> {
     let pipeline = vec![documents(shown), doc! {"$match": filter}];
-    let cursor = doc! {"batchSize": i32::MAX};
-    let command = doc! {"aggregate": 1, "pipeline": pipeline, "cursor": cursor};
-    let reply = context.upstream.run_document("admin", &command).await?;
+    let (cursor, limit) = (doc! {"batchSize": i32::MAX}, FILTER_LIMIT.as_millis() as i64);
+    let command = doc! {"aggregate": 1, "pipeline": pipeline, "cursor": cursor, "maxTimeMS": limit};
+    // The server looks at its limit between documents; the end of the connection ends a script,
+    // too.
+    let evaluated = timeout(FILTER_LIMIT, async {
+        let _turn = context.filter_turns.acquire().await;
+        context.upstream.run_document("admin", &command).await
+    });
+    let reply = evaluated.await.map_err(|_| {
+        let message = format!("the filter of currentOp was not evaluated within {FILTER_LIMIT:?}");
+        Failure::new(codes::MAX_TIME_EXPIRED, message)
+    })??;
     let reply = Document::try_from(reply.body()).map_err(mongotx::Error::from)?;
     match reply.get_document("cursor").and_then(|cursor| cursor.get_array("firstBatch")) {
         Ok(found) => Ok(found.clone()),

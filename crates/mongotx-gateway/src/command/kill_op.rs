@@ -14,6 +14,7 @@ use crate::{
     access::User,
     failure::{Answer, Failure, codes},
     state::Interrupted,
+    upstream::Lane,
 };
 
 pub(super) async fn answer_kill_op(call: &mut Call<'_>) -> Answer<HandlerReply> {
@@ -32,7 +33,7 @@ pub(super) async fn answer_kill_op(call: &mut Call<'_>) -> Answer<HandlerReply> 
         }
         Interrupted::NotHere if is_root => {
             call.body = whole;
-            Ok(HandlerReply::from(call.send_on().await?))
+            Ok(HandlerReply::from(call.send_on_by(Lane::Own).await?))
         }
         Interrupted::NotHere | Interrupted::NotAllowed => {
             Err(Failure::new(codes::UNAUTHORIZED, "not authorized on admin to execute command killOp"))

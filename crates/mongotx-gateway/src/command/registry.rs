@@ -18,6 +18,7 @@ use crate::{
     fields::Fields,
     reply::Reply,
     request::Request,
+    upstream::Lane,
 };
 
 /// A command: a row of the table.
@@ -53,7 +54,7 @@ pub(crate) enum Route {
     /// `handshake/` answers it: it is about the gateway itself.
     Local(Local),
     /// `passthrough/` sends it to the server: MongoTx need not touch it.
-    Through,
+    Through(Lane),
     /// The command is refused with this code and reason.
     Refused(Code, &'static str),
 }
@@ -150,6 +151,15 @@ impl Command {
             Access::On(need) => [Need::Read, Need::See, Need::Monitor].contains(&need),
             Access::Pipeline => self.only_reads(body),
             Access::Own | Access::Rename | Access::View(_) => false,
+        }
+    }
+
+    /// Returns true if the command with these fields is given up when its client is gone: it
+    /// changes nothing that outlives it.
+    pub(crate) fn ends_with_client(&self, body: &Document) -> bool {
+        match self.access {
+            Access::MapReduce => body.get_document("out").is_ok_and(|out| out.contains_key("inline")),
+            _ => self.can_be_undone(body),
         }
     }
 

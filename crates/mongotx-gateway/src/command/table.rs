@@ -33,6 +33,7 @@ use crate::{
     failure::Answer,
     fields::Fields,
     handshake::{self, Listed},
+    upstream::Lane,
 };
 
 type Names = &'static [&'static str];
@@ -88,7 +89,12 @@ const fn local(answer: Local, names: Names, access: Access) -> Command {
 
 /// The row of a command that goes to the server as it is.
 const fn through(names: Names, access: Access) -> Command {
-    Command::new(names, access, Route::Through)
+    Command::new(names, access, Route::Through(Lane::Clients))
+}
+
+/// The same for a command that waits for none of the clients' commands: it ends what they wait for.
+const fn through_at_once(names: Names, access: Access) -> Command {
+    Command::new(names, access, Route::Through(Lane::Own))
 }
 
 /// The row of a command that the gateway refuses, for the reason `why`.
@@ -264,7 +270,7 @@ static ROWS: &[Command] = &[
     through(&["planCacheSetFilter"], On(Manage)),
     through(&["compact"], On(Manage)),
     through(&["fsync"], On(Root)),
-    through(&["fsyncUnlock"], On(Root)),
+    through_at_once(&["fsyncUnlock"], On(Root)),
     through(&["logRotate"], On(Root)),
     through(&["reIndex"], On(Manage)),
     through(&["getDefaultRWConcern"], On(Monitor)),

@@ -9,17 +9,19 @@ use crate::{
     error::{CommandError, code},
     reply::Reply,
     request::Request,
+    upstream::Lane,
 };
 
-/// Passes a request on. It is given up when the client is gone.
+/// Passes a request on, over the connections of this lane. It is given up when the client is gone.
 pub(crate) async fn pass_through(
     context: &Context,
     connection: &Connection,
     request: &Request,
+    lane: Lane,
 ) -> Result<Reply, CommandError> {
     let body = strip::strip(request.body())?;
     tokio::select! {
-        reply = context.upstream.run_command(request.database(), &body, request.sequences()) => reply,
+        reply = context.upstream.run_command_on(lane, request.database(), &body, request.sequences()) => reply,
         () = connection.gone() => Err(CommandError::new(code::CLIENT_DISCONNECT, "the client is gone: no answer is expected")),
     }
 }

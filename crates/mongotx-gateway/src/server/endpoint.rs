@@ -15,6 +15,7 @@ use crate::{
     http::{Answer, Conversation, SocketLimits, accept, converse, reply},
     metrics::KeptCounts,
     state::State,
+    upstream::Lane,
 };
 
 /// Limits of all connections together, and the greatest time from one's first byte to its last.
@@ -81,7 +82,7 @@ async fn answer(context: &Context, request: &Request<Incoming>) -> Answer {
 /// A ping, within its limit. The error does not name the server: any client may send this request.
 async fn server_answers(context: &Context) -> Result<(), &'static str> {
     let ping = rawdoc! {"ping": 1, "$db": "admin"};
-    match timeout(PING_LIMIT, context.upstream.run_command("admin", &ping, &[])).await {
+    match timeout(PING_LIMIT, context.upstream.run_command_on(Lane::Own, "admin", &ping, &[])).await {
         Ok(Ok(reply)) if reply.is_ok() => Ok(()),
         Ok(_) => Err("the server cannot be used"),
         Err(_) => Err("the server does not answer in time"),

@@ -7,7 +7,6 @@ use mongowire::{Failure, Pool, PoolLimits, Settings};
 
 use crate::{
     error::{CommandError, code},
-    options::Limits,
     reply::Reply,
     request::Sequence,
 };
@@ -20,12 +19,15 @@ const FOR_EVER: Duration = Duration::MAX;
 /// Lean connections of the gateway to one server, and how it runs commands on them.
 pub(super) struct Lean {
     pool: Pool,
+    /// What sets the limits of the pool, for errors.
+    limited_by: &'static str,
 }
 
 impl Lean {
-    pub(super) fn new(settings: Settings, limits: &Limits) -> Self {
-        let limits = PoolLimits { most: limits.upstream, wait: limits.upstream_wait, idle: Some(IDLE) };
-        Self { pool: Pool::new(settings, limits, Arc::default()) }
+    /// At most so many connections, for one of which a command waits for so long.
+    pub(super) fn new(settings: Settings, most: usize, wait: Duration, limited_by: &'static str) -> Self {
+        let limits = PoolLimits { most, wait, idle: Some(IDLE) };
+        Self { pool: Pool::new(settings, limits, Arc::default()), limited_by }
     }
 
     /// Runs a client's command on a free connection and answers what the server answered:
@@ -45,7 +47,7 @@ impl Lean {
     fn refused(&self, failure: &Failure) -> CommandError {
         match failure {
             Failure::Busy { .. } => {
-                let text = format!("{failure} (--max-upstream-connections, --upstream-wait)");
+                let text = format!("{failure} ({})", self.limited_by);
                 CommandError::new(code::NETWORK_TIMEOUT, text)
             }
             _ => {

@@ -39,9 +39,28 @@ enum Transport {
         /// Connections of their own for cursors that wait for documents: they would keep all others
         /// waiting.
         waiting: Arc<Lean>,
+        /// The connections of [`Lane::Own`].
+        own: Arc<Lean>,
     },
-    Driver(mongodb::Client),
+    Driver {
+        commands: mongodb::Client,
+        own: mongodb::Client,
+    },
 }
+
+/// Connections to the backing server that commands wait for together. What goes over one lane never
+/// waits for what goes over the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lane {
+    /// Commands of clients: as many at a time as `Limits::upstream` says.
+    Clients,
+    /// The gateway's own commands, and those by which an operator ends what occupies the server: a
+    /// few at a time, which are short.
+    Own,
+}
+
+/// Connections of [`Lane::Own`].
+const OWN_CONNECTIONS: u32 = 3;
 
 impl Upstream {
     /// Connects at its first command.
@@ -52,13 +71,19 @@ impl Upstream {
         let mut options = ClientOptions::parse(uri).await?;
         options.app_name.get_or_insert_with(|| APP_NAME.to_owned());
         if let Some(settings) = Settings::from_driver_options(&options).filter(|_| options.repl_set_name.is_none()) {
-            let [commands, waiting] = [(); 2].map(|()| Arc::new(Lean::new(settings.clone(), limits)));
-            return Ok(Self { transport: Transport::Lean { commands, waiting } });
+            const BY: &str = "--max-upstream-connections, --upstream-wait";
+            let lean = |most, by| Arc::new(Lean::new(settings.clone(), most, limits.upstream_wait, by));
+            let [commands, waiting] = [(); 2].map(|()| lean(limits.upstream, BY));
+            let own = lean(OWN_CONNECTIONS as usize, "those for the gateway's own commands; --upstream-wait");
+            return Ok(Self { transport: Transport::Lean { commands, waiting, own } });
         }
         // A command is sent once.
         options.retry_reads = Some(false);
         options.retry_writes = Some(false);
-        Ok(Self { transport: Transport::Driver(mongodb::Client::with_options(options)?) })
+        let mut own = options.clone();
+        own.max_pool_size = Some(OWN_CONNECTIONS);
+        let [commands, own] = [options, own].map(mongodb::Client::with_options);
+        Ok(Self { transport: Transport::Driver { commands: commands?, own: own? } })
     }
 
     /// Sends a command as it is, once, and answers what the server answers, `ok: 0` included.
@@ -72,9 +97,27 @@ impl Upstream {
         body: &RawDocument,
         sequences: &[Sequence],
     ) -> Result<Reply, CommandError> {
-        match &self.transport {
-            Transport::Lean { commands, .. } => commands.run_command(database, body, sequences).await,
-            Transport::Driver(client) => driver::run_command(client, database, body, sequences).await,
+        self.run_command_on(Lane::Clients, database, body, sequences).await
+    }
+
+    /// As [`Upstream::run_command`], over the connections of this lane.
+    ///
+    /// # Errors
+    /// As [`Upstream::run_command`].
+    pub(crate) async fn run_command_on(
+        &self,
+        lane: Lane,
+        database: &str,
+        body: &RawDocument,
+        sequences: &[Sequence],
+    ) -> Result<Reply, CommandError> {
+        match (&self.transport, lane) {
+            (Transport::Lean { commands: lean, .. }, Lane::Clients)
+            | (Transport::Lean { own: lean, .. }, Lane::Own) => lean.run_command(database, body, sequences).await,
+            (Transport::Driver { commands: client, .. }, Lane::Clients)
+            | (Transport::Driver { own: client, .. }, Lane::Own) => {
+                driver::run_command(client, database, body, sequences).await
+            }
         }
     }
 
@@ -87,22 +130,35 @@ impl Upstream {
     /// The cursor that the server has opened under this id. `None` where there are none.
     pub(crate) fn cursor(&self, namespace: &Namespace, id: i64, awaits: bool) -> Option<ServerCursor> {
         match &self.transport {
-            Transport::Lean { commands, waiting } => {
+            Transport::Lean { commands, waiting, .. } => {
                 let lean = if awaits { waiting } else { commands };
                 Some(ServerCursor::new(Arc::clone(lean), namespace.clone(), id, awaits))
             }
-            Transport::Driver(_) => None,
+            Transport::Driver { .. } => None,
         }
     }
 
-    /// As [`Upstream::run_command`], for a command of the gateway's own.
+    /// As [`Upstream::run_command`], for a command that was made here on behalf of a client.
     ///
     /// # Errors
     /// As [`Upstream::run_command`].
     pub async fn run_document(&self, database: &str, command: &Document) -> Result<Reply, CommandError> {
+        self.run_document_on(Lane::Clients, database, command).await
+    }
+
+    /// As [`Upstream::run_document`], over the connections of this lane.
+    ///
+    /// # Errors
+    /// As [`Upstream::run_command`].
+    pub(crate) async fn run_document_on(
+        &self,
+        lane: Lane,
+        database: &str,
+        command: &Document,
+    ) -> Result<Reply, CommandError> {
         let body = bson::RawDocumentBuf::try_from(command)
             .map_err(|error| CommandError::new(code::INVALID_BSON, error.to_string()))?;
-        self.run_command(database, &body, &[]).await
+        self.run_command_on(lane, database, &body, &[]).await
     }
 }
 

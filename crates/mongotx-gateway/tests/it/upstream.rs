@@ -8,7 +8,7 @@ use std::time::Duration;
 use bson::{Document, doc};
 use common::{
     driver,
-    http::{metric, with_metrics},
+    http::{http, metric, with_metrics},
     options,
     raw::{Raw, message},
     soon,
@@ -118,4 +118,73 @@ async fn tailable_cursors_that_wait_keep_no_other_command_waiting() {
     ok(other.ask(build_info()).await);
     ok(other.ask(doc! {"insert": "c", "documents": [{"_id": 2}], "$db": &db}).await);
     ok(tailing.answer().await);
+}
+
+/// Waits until the server runs an `aggregate` that evaluates the filter of a `currentOp`.
+async fn until_filtering(server: &local_mongod::Server, mark: &str) {
+    let direct = server.client().await.unwrap().database("admin");
+    let filtering = doc! {"$match": {"command.aggregate": 1, "command.pipeline.1.$match.mark": mark}};
+    soon(async {
+        let is_filtering = async || {
+            let mut found = direct.aggregate([doc! {"$currentOp": {}}, filtering.clone()]).await.unwrap();
+            found.advance().await.unwrap()
+        };
+        while !is_filtering().await {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    })
+    .await;
+}
+
+/// A `currentOp` whose filter has no end of its own.
+fn endless(mark: &str) -> Document {
+    let endless = doc! {"$function": {"body": "function() { while (true) {} }", "args": [], "lang": "js"}};
+    // The server looks at the function first where it stands first.
+    doc! {"currentOp": 1, "$ownOps": true, "$expr": endless, "mark": mark, "$db": "admin"}
+}
+
+/// Whatever clients do, the gateway reaches the server, and so does who puts things in order.
+#[tokio::test]
+async fn the_gateways_own_commands_do_not_wait_for_those_of_clients() {
+    let server = local_mongod::Server::standalone().await.unwrap();
+    let limits = Limits { upstream: 1, upstream_wait: Duration::from_millis(50), ..Limits::default() };
+    let (gateway, metrics) = with_metrics(&server.uri(), limits).await;
+    let address = gateway.address().unwrap();
+    let (mut busy, mut other) = (Raw::connect(address).await, Raw::connect(address).await);
+    busy.send(&message(&endless("own"), 0)).await;
+    until_filtering(&server, "own").await;
+    assert_refused(&other.ask(build_info()).await.unwrap());
+    assert_eq!(http(metrics, "GET", "/healthz").await, (200, "ok\n".to_owned()));
+    let killed = other.ask(doc! {"killOp": 1, "op": 5, "$db": "admin"}).await.unwrap();
+    assert_eq!(killed.get_f64("ok").unwrap(), 1.0, "{killed}");
+    // The server's own word: it is not locked.
+    let unlocked = other.ask(doc! {"fsyncUnlock": 1, "$db": "admin"}).await.unwrap();
+    assert!(unlocked.get_str("errmsg").unwrap().contains("not locked"), "{unlocked}");
+    // The filter's time is over by itself.
+    let given_up = busy.answer().await.unwrap();
+    assert_eq!(given_up.get_i32("code").unwrap(), 50, "{given_up}");
+}
+
+/// Filters of any number of clients leave connections to all others.
+#[tokio::test]
+async fn few_filters_of_current_op_are_evaluated_at_a_time() {
+    let server = local_mongod::Server::standalone().await.unwrap();
+    let limits = Limits { upstream: 5, upstream_wait: Duration::from_millis(50), ..Limits::default() };
+    let gateway = Gateway::start(options(&server.uri(), limits)).await.unwrap();
+    let address = gateway.address().unwrap();
+    let mut busy = Vec::new();
+    for _ in 0..6 {
+        let mut one = Raw::connect(address).await;
+        one.send(&message(&endless("few"), 0)).await;
+        busy.push(one);
+    }
+    until_filtering(&server, "few").await;
+    let mut other = Raw::connect(address).await;
+    for _ in 0..20 {
+        let answer = other.ask(build_info()).await.unwrap();
+        assert!(answer.contains_key("version"), "{answer}");
+    }
+    for one in &mut busy {
+        assert_eq!(one.answer().await.unwrap().get_i32("code").unwrap(), 50);
+    }
 }

@@ -23,6 +23,7 @@ use crate::{
         labels::{add_to_reply, is_retriable},
         retry::Retry,
     },
+    upstream::Lane,
 };
 
 /// A command that is being carried out.
@@ -228,9 +229,14 @@ impl Call<'_> {
 
     /// Sends the command on as it is, and returns the server's answer.
     pub(crate) async fn send_on(&mut self) -> Answer<Reply> {
+        self.send_on_by(Lane::Clients).await
+    }
+
+    /// As [`Call::send_on`], over the connections of this lane.
+    pub(crate) async fn send_on_by(&mut self, lane: Lane) -> Answer<Reply> {
         let mut command = std::mem::take(&mut self.body);
         command.extend(self.generic.comment.clone().map(|comment| ("comment".to_owned(), comment)));
-        Ok(self.context.upstream.run_document(self.db, &command).await?)
+        Ok(self.context.upstream.run_document_on(lane, self.db, &command).await?)
     }
 }
 

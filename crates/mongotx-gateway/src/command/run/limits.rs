@@ -15,8 +15,8 @@ pub(crate) struct CommandEnds<'a, K> {
     pub(crate) time: Option<Duration>,
     /// The interruption of the command: the end of its session, or `killOp`.
     pub(crate) interruption: Option<K>,
-    /// The client of the command, if the command ends when that is gone, as one that only reads
-    /// does.
+    /// The client of the command, if the command ends when that is gone, as one that changes
+    /// nothing does.
     pub(crate) client: Option<&'a Connection>,
 }
 

@@ -93,7 +93,7 @@ impl<'a> Parsed<'a> {
     /// The limits of the command, besides the end of its session.
     pub(super) fn ends<K>(&self, interruption: Option<K>) -> CommandEnds<'a, K> {
         let time = self.generic.limit.filter(|_| !self.command.awaits);
-        let client = self.command.only_reads(&self.body).then_some(self.connection);
+        let client = self.command.ends_with_client(&self.body).then_some(self.connection);
         CommandEnds { time, interruption, client }
     }
 

@@ -75,6 +75,34 @@ fn what_is_open_to_everybody_and_what_only_to_root_is_known() {
     assert_eq!(names(refused_to_others), [""; 0]);
 }
 
+/// What is written goes on without its client.
+#[test]
+fn commands_that_change_nothing_end_with_their_client() {
+    use bson::doc;
+    let none = doc! {};
+    let (inline, into) = (doc! {"out": {"inline": 1}}, doc! {"out": {"replace": "r"}});
+    let (shown, written) = (doc! {"pipeline": [{"$match": {}}]}, doc! {"pipeline": [{"$out": "r"}]});
+    for (name, body, ends) in [
+        ("find", &none, true),
+        ("getMore", &none, true),
+        ("currentOp", &none, true),
+        ("explain", &none, true),
+        ("listIndexes", &none, true),
+        ("serverStatus", &none, true),
+        ("mapReduce", &inline, true),
+        ("mapReduce", &into, false),
+        ("aggregate", &shown, true),
+        ("aggregate", &written, false),
+        ("insert", &none, false),
+        ("drop", &none, false),
+        ("killCursors", &none, false),
+        ("commitTransaction", &none, false),
+    ] {
+        let found = look_up(name).map(|known| known.command.ends_with_client(body));
+        assert_eq!(found, Some(ends), "{name} {body}");
+    }
+}
+
 #[test]
 fn what_the_errors_of_read_concerns_name_is_in_the_table() {
     for level in [ReadLevel::Snapshot, ReadLevel::Linearizable] {
