@@ -1,5 +1,5 @@
-//! The command `count`: of everything by the collection's metadata, otherwise exactly. The library
-//! counts.
+//! The command `count`: of everything by the collection's metadata, unless an index is named;
+//! otherwise exactly. The library counts.
 
 use bson::{Bson, Document, doc};
 
@@ -37,7 +37,7 @@ pub(super) async fn answer_count(call: &mut Call<'_>) -> Answer<Body> {
     let namespace = call.namespace()?;
     let Count { filter, limit, skip, collation, hint } = Count::parse(call.fields("count"))?;
     let collection = call.collection::<Document>(&namespace);
-    let count = if filter.is_none() && limit == 0 && skip == 0 {
+    let count = if filter.is_none() && limit == 0 && skip == 0 && hint.is_none() {
         within!(call, collection.estimated_document_count()).await?
     } else {
         let action = collection.count_documents(filter.unwrap_or_default()).skip(skip).limit(limit.unsigned_abs());

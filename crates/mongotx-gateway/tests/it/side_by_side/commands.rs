@@ -101,6 +101,13 @@ async fn counts_and_pipelines_are_answered_the_same() {
             five(),
             doc! {"count": "c"},
             doc! {"count": "c", "query": {"a": 1}},
+            // A sparse index has the documents with the field only.
+            doc! {"createIndexes": "c", "indexes": [{"key": {"x": 1}, "name": "x_1", "sparse": true}]},
+            doc! {"insert": "c", "documents": [{"_id": 6, "x": 1}, {"_id": 7, "x": 2}]},
+            doc! {"count": "c", "hint": "x_1"},
+            doc! {"count": "c", "hint": {"x": 1}, "query": {}, "limit": 0},
+            doc! {"count": "c", "hint": "nope"},
+            doc! {"count": "missing", "hint": "nope"},
             doc! {"count": "c", "limit": 2},
             doc! {"count": "c", "limit": -2, "skip": 1},
             doc! {"count": "missing"},
