@@ -16,6 +16,7 @@ use bson::{Bson, DateTime, Document, doc};
 use tokio::time::{Instant, timeout};
 
 use crate::{
+    error::CommandError,
     options::ReplicaSetFace,
     upstream::{Lane, Upstream},
 };
@@ -160,7 +161,7 @@ impl Members {
         };
         let asked = timeout(LIMIT, upstream.run_document_on(Lane::Own, database, &command)).await;
         let asked = asked.map_err(|_| format!("the server did not answer within {LIMIT:?}"))?;
-        let reply = asked.map_err(|error| error.to_string())?;
+        let reply = asked.map_err(|unanswered| CommandError::from(unanswered).to_string())?;
         let reply = Document::try_from(reply.body()).map_err(|error| error.to_string())?;
         if !reply.get_f64("ok").is_ok_and(|ok| ok == 1.0) {
             return Err(reply.get_str("errmsg").unwrap_or("the server gave no reason").to_owned());

@@ -46,6 +46,8 @@ pub(crate) struct Failure {
     pub(crate) unreplicated: Option<Box<Document>>,
     /// The transaction that was in the way.
     pub(crate) rival: Option<TxId>,
+    /// True if the command was to be passed on, and certainly did not reach the server.
+    pub(crate) is_unsent: bool,
 }
 
 /// Result of a command, or of a part of it.
@@ -55,7 +57,8 @@ impl Failure {
     /// A failure with this code and message, without labels.
     pub(crate) fn new(code: i32, message: impl Into<String>) -> Self {
         let (labels, details) = (Vec::new(), Box::default());
-        Self { code, message: message.into(), labels, details, unreplicated: None, rival: None }
+        let message = message.into();
+        Self { code, message, labels, details, unreplicated: None, rival: None, is_unsent: false }
     }
 
     /// The failure with one more label.

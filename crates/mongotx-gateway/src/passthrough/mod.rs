@@ -21,7 +21,7 @@ pub(crate) async fn pass_through(
 ) -> Result<Reply, CommandError> {
     let body = strip::strip(request.body())?;
     tokio::select! {
-        reply = context.upstream.run_command_on(lane, request.database(), &body, request.sequences()) => reply,
+        reply = context.upstream.run_command_on(lane, request.database(), &body, request.sequences()) => Ok(reply?),
         () = connection.gone() => Err(CommandError::new(code::CLIENT_DISCONNECT, "the client is gone: no answer is expected")),
     }
 }

@@ -2,7 +2,9 @@
 //! again, which keeps everything but a name that occurs twice.
 
 use bson::{RawArrayBuf, RawDocument, RawDocumentBuf, raw::CStr};
+use mongodb::error::ErrorKind;
 
+use super::Unanswered;
 use crate::{
     error::{CommandError, code},
     reply::Reply,
@@ -15,15 +17,27 @@ pub(super) async fn run_command(
     database: &str,
     body: &RawDocument,
     sequences: &[Sequence],
-) -> Result<Reply, CommandError> {
-    let command = whole(body, sequences)?;
+) -> Result<Reply, Unanswered> {
+    let command = whole(body, sequences).map_err(|error| Unanswered { error, is_unsent: true })?;
     match client.database(database).run_raw_command(command).await {
         Ok(reply) => Ok(Reply::from(reply)),
         Err(error) => match error.server_response() {
             Some(reply) => Ok(Reply::from(reply.clone())),
-            None => Err(CommandError::new(code::HOST_UNREACHABLE, mongotx::error::driver_words(&error))),
+            None => {
+                let is_unsent = is_unsent(&error.kind);
+                let error = CommandError::new(code::HOST_UNREACHABLE, mongotx::error::driver_words(&error));
+                Err(Unanswered { error, is_unsent })
+            }
         },
     }
+}
+
+/// Returns true if the driver had no connection to send the command over.
+fn is_unsent(kind: &ErrorKind) -> bool {
+    matches!(
+        kind,
+        ErrorKind::ServerSelection { .. } | ErrorKind::DnsResolve { .. } | ErrorKind::ConnectionPoolCleared { .. }
+    )
 }
 
 /// One document, with the sequences as arrays, and without the database, which the driver adds.

@@ -5,6 +5,7 @@ use std::{sync::Arc, time::Duration};
 use bson::RawDocument;
 use mongowire::{Failure, Pool, PoolLimits, Settings};
 
+use super::Unanswered;
 use crate::{
     error::{CommandError, code},
     reply::Reply,
@@ -37,23 +38,23 @@ impl Lean {
         database: &str,
         body: &RawDocument,
         sequences: &[Sequence],
-    ) -> Result<Reply, CommandError> {
-        let named = body.get("$db").map_err(|error| CommandError::new(code::INVALID_BSON, error.to_string()))?;
+    ) -> Result<Reply, Unanswered> {
+        let named = body.get("$db").map_err(|error| Unanswered::unsent(code::INVALID_BSON, error.to_string()))?;
         let database = named.is_none().then_some(database);
         let answer = async { self.pool.get().await?.run_command(database, body, sequences, FOR_EVER).await };
         answer.await.map(Reply::from).map_err(|failure| self.refused(&failure))
     }
 
-    fn refused(&self, failure: &Failure) -> CommandError {
-        match failure {
+    fn refused(&self, failure: &Failure) -> Unanswered {
+        let error = match failure {
             Failure::Busy { .. } => {
-                let text = format!("{failure} ({})", self.limited_by);
-                CommandError::new(code::NETWORK_TIMEOUT, text)
+                CommandError::new(code::NETWORK_TIMEOUT, format!("{failure} ({})", self.limited_by))
             }
             _ => {
                 let address = &self.pool.settings().address;
                 CommandError::new(code::HOST_UNREACHABLE, format!("the server {address} cannot be used: {failure}"))
             }
-        }
+        };
+        Unanswered { error, is_unsent: !failure.is_maybe_done() }
     }
 }

@@ -21,11 +21,40 @@ use mongowire::Settings;
 pub(crate) use self::cursor::{ServerBatch, ServerCursor};
 use self::lean::Lean;
 use crate::{
-    error::{CommandError, code},
+    error::{Code, CommandError, code},
+    failure::Failure,
     options::Limits,
     reply::Reply,
     request::Sequence,
 };
+
+/// A command that the server has not answered.
+#[derive(Debug)]
+pub(crate) struct Unanswered {
+    /// The error for the client.
+    error: CommandError,
+    /// True if the command certainly did not reach the server, so that it may be sent again.
+    is_unsent: bool,
+}
+
+impl Unanswered {
+    /// The command could not be sent.
+    fn unsent(code: Code, message: impl Into<String>) -> Self {
+        Self { error: CommandError::new(code, message), is_unsent: true }
+    }
+}
+
+impl From<Unanswered> for CommandError {
+    fn from(unanswered: Unanswered) -> Self {
+        unanswered.error
+    }
+}
+
+impl From<Unanswered> for Failure {
+    fn from(Unanswered { error, is_unsent }: Unanswered) -> Self {
+        Self { is_unsent, ..Self::from(error) }
+    }
+}
 
 /// The connection to the backing server.
 pub struct Upstream {
@@ -97,7 +126,7 @@ impl Upstream {
         body: &RawDocument,
         sequences: &[Sequence],
     ) -> Result<Reply, CommandError> {
-        self.run_command_on(Lane::Clients, database, body, sequences).await
+        Ok(self.run_command_on(Lane::Clients, database, body, sequences).await?)
     }
 
     /// As [`Upstream::run_command`], over the connections of this lane.
@@ -110,7 +139,7 @@ impl Upstream {
         database: &str,
         body: &RawDocument,
         sequences: &[Sequence],
-    ) -> Result<Reply, CommandError> {
+    ) -> Result<Reply, Unanswered> {
         match (&self.transport, lane) {
             (Transport::Lean { commands: lean, .. }, Lane::Clients)
             | (Transport::Lean { own: lean, .. }, Lane::Own) => lean.run_command(database, body, sequences).await,
@@ -143,7 +172,7 @@ impl Upstream {
     /// # Errors
     /// As [`Upstream::run_command`].
     pub async fn run_document(&self, database: &str, command: &Document) -> Result<Reply, CommandError> {
-        self.run_document_on(Lane::Clients, database, command).await
+        Ok(self.run_document_on(Lane::Clients, database, command).await?)
     }
 
     /// As [`Upstream::run_document`], over the connections of this lane.
@@ -155,9 +184,9 @@ impl Upstream {
         lane: Lane,
         database: &str,
         command: &Document,
-    ) -> Result<Reply, CommandError> {
+    ) -> Result<Reply, Unanswered> {
         let body = bson::RawDocumentBuf::try_from(command)
-            .map_err(|error| CommandError::new(code::INVALID_BSON, error.to_string()))?;
+            .map_err(|error| Unanswered::unsent(code::INVALID_BSON, error.to_string()))?;
         self.run_command_on(lane, database, &body, &[]).await
     }
 }

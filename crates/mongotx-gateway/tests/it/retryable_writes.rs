@@ -152,3 +152,25 @@ async fn writes_that_go_to_the_server_as_they_are_have_the_label_of_what_may_be_
     assert!(code(&plain) == 10_107 && !is_labelled(&plain), "{plain}");
     assert_eq!(client.all("capped").await, [doc! {"_id": 1}]);
 }
+
+/// A server that is away for a moment: what never reached it is made when it is sent again.
+#[tokio::test]
+async fn writes_that_were_never_sent_are_made_when_they_are_sent_again() {
+    let server = ServerOptions::standalone().start().await.unwrap();
+    let db = local_mongod::unique_db("gw_retry_unsent");
+    let client = Client::in_front_of(server.uri(), db, GatewayOptions::default()).await;
+    client.ok(doc! {"create": "capped", "capped": true, "size": 4096}).await;
+    client.ok(doc! {"insert": "capped", "documents": [{"_id": 1}]}).await;
+    server.stop().await.unwrap();
+    // The connections that were there are gone.
+    assert_eq!(code(&client.run_on("admin", doc! {"buildInfo": 1}).await), 6);
+    let session = Session::new();
+    let insert = doc! {"insert": "capped", "documents": [{"_id": 2}, {"_id": 3}]};
+    let unsent = client.run_command(session.write(insert.clone())).await;
+    assert!(code(&unsent) == 6 && has_label(&unsent, "RetryableWriteError"), "{unsent}");
+    server.restart().await.unwrap();
+    let again = client.run_command(session.again(insert.clone())).await;
+    assert_eq!(again.get_i32("n").ok(), Some(2), "{again}");
+    assert_eq!(client.run_command(session.again(insert)).await, again);
+    assert_eq!(client.all("capped").await, [doc! {"_id": 1}, doc! {"_id": 2}, doc! {"_id": 3}]);
+}

@@ -210,8 +210,7 @@ impl Call<'_> {
         let may_be_made = match &sent {
             // Of several statements the first may be made when the server gives the command up.
             Ok(reply) => reply.is_ok() || has_several,
-            // Otherwise nothing was sent.
-            Err(failure) => failure.code != codes::NETWORK_TIMEOUT,
+            Err(failure) => !failure.is_unsent,
         };
         if let Some(retry) = self.retry.as_deref_mut().filter(|_| may_be_made) {
             retry.note_whole(sent.clone());
