@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use bson::{Bson, rawdoc};
+use mongotx::Namespace;
 
 use super::{
     change_stream,
@@ -13,10 +14,13 @@ use super::{
     tailable::{self, TailableGetMore},
 };
 use crate::{
-    cursor::OpenCursor,
+    cursor::{InUse, OpenCursor},
     failure::{Answer, Failure, codes},
     fields::{Fields, type_name},
 };
+
+/// The server's words for a cursor that is killed while documents are fetched from it.
+const KILLED: &str = "Executor error during getMore :: caused by :: operation was interrupted";
 
 /// Arguments of `getMore`, the cursor's id among them.
 pub(super) struct GetMore {
@@ -47,11 +51,29 @@ impl GetMore {
 
 pub(super) async fn answer_get_more(call: &mut Call<'_>) -> Answer<HandlerReply> {
     let fields = Fields::new("getMore", std::mem::take(&mut call.body));
-    let GetMore { id, collection, size } = GetMore::parse(fields)?;
-    let namespace = call.namespace_of(&collection.into())?;
+    let asked = GetMore::parse(fields)?;
+    let namespace = call.namespace_of(&asked.collection.as_str().into())?;
     let cursors = &call.context.tx.cursors;
-    let open = cursors.check_out(id, &namespace, call.user_digest(), call.mode, call.generic.api)?;
-    let in_use = cursors.in_use(id);
+    let open = cursors.check_out(asked.id, &namespace, call.user_digest(), call.mode, call.generic.api)?;
+    let in_use = cursors.in_use(asked.id);
+    tokio::select! {
+        // What is done is answered, though it may have ended the cursor.
+        biased;
+        batch = next_batch(call, &asked, namespace, open, in_use) => batch,
+        () = cursors.killed(asked.id) => Err(Failure::new(codes::CURSOR_KILLED, KILLED)),
+    }
+}
+
+/// The next documents of the cursor `open`, which `in_use` ends if this is given up.
+async fn next_batch(
+    call: &Call<'_>,
+    asked: &GetMore,
+    namespace: Namespace,
+    open: OpenCursor,
+    in_use: InUse<'_>,
+) -> Answer<HandlerReply> {
+    let &GetMore { id, size, .. } = asked;
+    let cursors = &call.context.tx.cursors;
     let open = match open.into_changes() {
         Ok(stream) => {
             let more = change_stream::more(call, id, namespace, size, stream).await;

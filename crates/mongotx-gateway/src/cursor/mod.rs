@@ -7,5 +7,5 @@ mod table;
 pub(crate) use self::{
     batch::{FIRST_BATCH, OpenCursor},
     gathered::GatheringLimits,
-    table::{CursorLimits, CursorTable, Owner},
+    table::{CursorLimits, CursorTable, InUse, Owner},
 };

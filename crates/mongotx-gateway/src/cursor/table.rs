@@ -4,7 +4,7 @@
 //! others.
 //!
 //! While a command works on a cursor, the cursor is not in the table; one that is killed meanwhile
-//! is not taken back.
+//! is not taken back, and the command ends.
 
 use std::{
     collections::HashMap,
@@ -13,6 +13,7 @@ use std::{
 };
 
 use mongotx::Namespace;
+use tokio::sync::oneshot;
 
 use super::OpenCursor;
 use crate::{
@@ -57,6 +58,8 @@ struct Entry {
     open: Option<OpenCursor>,
     used: Instant,
     expires: bool,
+    /// Dropped with the entry, this tells the command that works on the cursor that it is killed.
+    in_use: Option<oneshot::Sender<()>>,
 }
 
 /// The open cursors of a gateway, by their ids, within limits.
@@ -105,7 +108,7 @@ impl CursorTable {
                 break id;
             }
         };
-        entries.insert(id, Entry { owner, open: Some(open), used: now, expires });
+        entries.insert(id, Entry { owner, open: Some(open), used: now, expires, in_use: None });
         Ok(id)
     }
 
@@ -137,6 +140,19 @@ impl CursorTable {
     /// Ends the cursor that was checked out if its command is given up.
     pub(crate) fn in_use(&self, id: i64) -> InUse<'_> {
         InUse { table: self, id, is_given_up: true }
+    }
+
+    /// Waits until the cursor that was checked out is killed. Only the last call for a cursor waits
+    /// for that.
+    pub(crate) fn killed(&self, id: i64) -> impl Future<Output = ()> + Send + use<> {
+        let (in_use, killed) = oneshot::channel();
+        // Where there is none any more, the other end is dropped here.
+        if let Some(entry) = self.entries().get_mut(&id) {
+            entry.in_use = Some(in_use);
+        }
+        async move {
+            let _ = killed.await;
+        }
     }
 
     /// Gives a cursor back. One that was killed meanwhile is dropped.
@@ -274,6 +290,8 @@ fn check_owner(id: i64, owner: &Owner, namespace: &Namespace, mode: &Mode) -> An
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test may panic")]
 mod tests {
+    use futures_util::FutureExt;
+
     use super::*;
 
     fn namespace() -> Namespace {
@@ -333,6 +351,22 @@ mod tests {
             table.check_out(id, &namespace(), &[], &Mode::Plain(None), ApiParameters::default()).err().unwrap().code,
             43
         );
+    }
+
+    #[tokio::test]
+    async fn a_command_learns_that_its_cursor_is_killed() {
+        let (table, now) = (table(), Instant::now());
+        let add = || table.add(owner(None, None), OpenCursor::of_documents(Vec::new()), true, now).unwrap();
+        let (one, other) = (add(), add());
+        let [mut of_one, mut of_other] = [one, other].map(|id| Box::pin(table.killed(id)));
+        assert!(of_one.as_mut().now_or_never().is_none());
+        table.kill(one);
+        assert!(of_one.now_or_never().is_some() && of_other.as_mut().now_or_never().is_none());
+        // One that is gone was killed.
+        assert!(table.killed(one).now_or_never().is_some());
+        table.kill_of_user(&[]);
+        table.kill_all_of_user(&[]);
+        assert!(of_other.now_or_never().is_some());
     }
 
     #[test]

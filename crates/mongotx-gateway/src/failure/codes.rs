@@ -45,6 +45,7 @@ codes! {
     NOT_ON_A_VIEW = 166 CommandNotSupportedOnView;
     INCOMPLETE_TRANSACTION_HISTORY = 217 IncompleteTransactionHistory;
     TRANSACTION_TOO_OLD = 225 TransactionTooOld;
+    CURSOR_KILLED = 237 CursorKilled;
     SNAPSHOT_TOO_OLD = 239 SnapshotTooOld;
     NO_SUCH_TRANSACTION = 251 NoSuchTransaction;
     TRANSACTION_COMMITTED = 256 TransactionCommitted;

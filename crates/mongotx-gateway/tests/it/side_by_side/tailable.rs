@@ -1,5 +1,7 @@
 //! Tailable cursors on capped collections.
 
+use std::{net::SocketAddr, time::Duration};
+
 use bson::{Document, doc};
 use mongotx_gateway::Limits;
 
@@ -7,7 +9,8 @@ use crate::{
     common::{
         commands::{Session, code, cursor_id, documents},
         gateway,
-        raw::Raw,
+        raw::{Raw, message},
+        soon,
     },
     side_by_side::pair::Pair,
 };
@@ -133,4 +136,55 @@ async fn what_is_not_tailable_is_refused_the_same() {
     let mut snapshot = tail(doc! {});
     snapshot.insert("readConcern", doc! {"level": "snapshot"});
     assert_eq!(code(&pair.ask(snapshot).await.0), 72);
+}
+
+/// A `getMore` that waits ends with its cursor, with the server's words, long before its time is
+/// over.
+#[tokio::test]
+async fn a_fetch_that_awaits_data_ends_with_its_cursor() {
+    let (_gateway, address) = gateway(Limits::default()).await;
+    let set = local_mongod::shared_replica_set().await.unwrap();
+    let server = SocketAddr::from(([127, 0, 0, 1], set.port()));
+    let shared = local_mongod::shared_standalone().await.unwrap();
+    let mut ends = Vec::new();
+    for (to, watched) in [(address, shared), (server, set)] {
+        let (mut reader, mut other) = (Raw::connect(to).await, Raw::connect(to).await);
+        let db = local_mongod::unique_db("tail_killed");
+        let on = |mut command: Document| {
+            command.insert("$db", &db);
+            command
+        };
+        other.ask(on(doc! {"create": "c", "capped": true, "size": 10_000})).await.unwrap();
+        other.ask(on(doc! {"insert": "c", "documents": [{"_id": 1}]})).await.unwrap();
+        let first = reader.ask(on(tail(doc! {"awaitData": true}))).await.unwrap();
+        let get = on(doc! {"getMore": cursor_id(&first), "collection": "c", "maxTimeMS": 3_600_000});
+        reader.send(&message(&get, 0)).await;
+        until_waits(watched, &format!("{db}.c")).await;
+        let killed = other.ask(on(doc! {"killCursors": "c", "cursors": [cursor_id(&first)]})).await.unwrap();
+        assert_eq!(killed.get_array("cursorsKilled").unwrap().len(), 1, "{killed}");
+        if to == server {
+            // The server looks for it when there is a document, or the time is over.
+            other.ask(on(doc! {"insert": "c", "documents": [{"_id": 2}]})).await.unwrap();
+        }
+        let ended = reader.answer().await.unwrap();
+        ends.push(["code", "codeName", "errmsg"].map(|field| ended.get(field).cloned()));
+    }
+    assert_eq!(ends[0], ends[1]);
+    assert_eq!(ends[0][0], Some(237.into()));
+}
+
+/// Waits until a `getMore` in this collection runs on the server.
+async fn until_waits(server: &local_mongod::Server, namespace: &str) {
+    let admin = server.client().await.unwrap().database("admin");
+    let waiting = doc! {"$match": {"command.getMore": {"$exists": true}, "ns": namespace}};
+    soon(async {
+        let waits = async || {
+            let mut found = admin.aggregate([doc! {"$currentOp": {}}, waiting.clone()]).await.unwrap();
+            found.advance().await.unwrap()
+        };
+        while !waits().await {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    })
+    .await;
 }
