@@ -45,12 +45,12 @@ type KnownLogins = HashMap<Vec<u8>, (Arc<User>, Instant)>;
 pub(super) struct Logins {
     key: [u8; 32],
     known: Mutex<KnownLogins>,
-    checks: Semaphore,
+    checks: Arc<Semaphore>,
 }
 
 impl Default for Logins {
     fn default() -> Self {
-        Self { key: rand::random(), known: Mutex::default(), checks: Semaphore::new(MOST_CHECKS) }
+        Self { key: rand::random(), known: Mutex::default(), checks: Arc::new(Semaphore::new(MOST_CHECKS)) }
     }
 }
 
@@ -90,13 +90,25 @@ impl Logins {
     /// The user of that name, if the password is right. It takes the same time whether the user
     /// exists or not.
     async fn find(&self, users: &Roster, name: UserName, password: String) -> Result<Option<Arc<User>>, Refusal> {
-        let busy = || (StatusCode::SERVICE_UNAVAILABLE, "too many log in at a time; try it again".to_owned());
-        let _permit = timeout(LONGEST_WAIT, self.checks.acquire()).await.map_err(|_| busy())?.map_err(|_| busy())?;
         let users = users.now();
-        let checked = tokio::task::spawn_blocking(move || {
+        self.in_turn(move || {
             let (user, credential) = users.find(Mechanism::ScramSha256, &name);
             let is_right = credential.is_of(Mechanism::ScramSha256, &name.name, &password);
             user.filter(|_| is_right)
+        })
+        .await
+    }
+
+    /// Runs a check on a thread of its own when fewer than [`MOST_CHECKS`] run. It keeps its turn
+    /// to its end, also when its client hangs up and nobody waits for it any more.
+    async fn in_turn<T: Send + 'static>(&self, check: impl FnOnce() -> T + Send + 'static) -> Result<T, Refusal> {
+        let busy = || (StatusCode::SERVICE_UNAVAILABLE, "too many log in at a time; try it again".to_owned());
+        let turn = timeout(LONGEST_WAIT, Arc::clone(&self.checks).acquire_owned()).await;
+        let turn = turn.map_err(|_| busy())?.map_err(|_| busy())?;
+        let checked = tokio::task::spawn_blocking(move || {
+            let checked = check();
+            drop(turn);
+            checked
         });
         checked.await.map_err(|_| (StatusCode::INTERNAL_SERVER_ERROR, "the password cannot be checked".to_owned()))
     }
@@ -141,10 +153,30 @@ fn parse(header: &[u8]) -> Option<(UserName, String)> {
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test may panic")]
 mod tests {
+    use futures_util::FutureExt;
+
     use super::*;
 
     fn basic(text: &str) -> String {
         format!("Basic {}", BASE64_STANDARD.encode(text))
+    }
+
+    /// A client that hangs up leaves its check running: the next one waits for it all the same.
+    #[tokio::test]
+    async fn checks_keep_their_turns_when_their_clients_hang_up() {
+        let logins = Logins::default();
+        let (end, ended) = std::sync::mpsc::channel::<()>();
+        let ended = Arc::new(Mutex::new(ended));
+        for _ in 0..MOST_CHECKS {
+            let ended = Arc::clone(&ended);
+            let check = logins.in_turn(move || ended.lock().unwrap().recv());
+            assert!(check.now_or_never().is_none());
+        }
+        assert_eq!(logins.checks.available_permits(), 0);
+        let mut next = Box::pin(logins.in_turn(|| 1));
+        assert!(next.as_mut().now_or_never().is_none());
+        drop(end);
+        assert_eq!(next.await.unwrap(), 1);
     }
 
     #[test]
