@@ -107,7 +107,7 @@ fn operations(call: &Call<'_>, asked: CurrentOpOptions) -> Vec<Bson> {
         running_operations(&call.context.tx, OperationFilter { user, idle_connections, idle_transactions, most: MOST });
     let (mut shown, mut bytes) = (Vec::new(), 0);
     for operation in &found {
-        let described = describe(call.context, operation);
+        let described = describe(call, operation);
         bytes += bson::serialize_to_vec(&described).map_or(0, |described| described.len());
         if bytes > MOST_BYTES {
             let more = found.len() - shown.len();
@@ -145,7 +145,7 @@ async fn filtered(context: &Context, shown: Vec<Bson>, filter: Document) -> Answ
 }
 
 /// An operation, in the server's fields; those that it has not are in `mongotx`.
-fn describe(context: &Context, operation: &Operation) -> Document {
+fn describe(call: &Call<'_>, operation: &Operation) -> Document {
     let who = &operation.who;
     let (kind, active, words) = match operation.kind {
         Kind::Command(_) => ("op", true, format!("conn{}", who.connection)),
@@ -153,7 +153,7 @@ fn describe(context: &Context, operation: &Operation) -> Document {
         Kind::Connection => ("op", false, format!("conn{}", who.connection)),
     };
     let mut described = doc! {
-        "type": kind, "host": context.address(), "desc": words, "connectionId": who.connection, "client": &who.host,
+        "type": kind, "host": call.context.address(), "desc": words, "connectionId": who.connection, "client": &who.host,
         "active": active, "currentOpTime": time(0),
     };
     if let Some(application) = &who.application {
@@ -180,7 +180,7 @@ fn describe(context: &Context, operation: &Operation) -> Document {
     described.insert("ns", operation.namespace().unwrap_or_default());
     described.insert(if active { "command" } else { "lastCommand" }, operation.shape());
     if let Some(wait) = &operation.wait {
-        described.insert("mongotx", doc! {"waitsFor": rival(context, wait)});
+        described.insert("mongotx", doc! {"waitsFor": rival(call, wait)});
     }
     described
 }
@@ -199,16 +199,19 @@ fn describe_transaction(transaction: &Transaction) -> Document {
     described
 }
 
-/// The transaction that is waited for, and who runs it where that is this gateway's.
-fn rival(context: &Context, wait: &mongotx::Wait) -> Document {
+/// The transaction that is waited for, and its user where it is open at this gateway; the rest only
+/// for who may see that user's operations.
+fn rival(call: &Call<'_>, wait: &mongotx::Wait) -> Document {
     let micros = i64::try_from(wait.since.elapsed().as_micros()).unwrap_or(i64::MAX);
     let mut described =
         doc! {"mongotxId": wait.rival.to_string(), "ns": wait.namespace.to_string(), "microsecs_waiting": micros};
-    if let Some(open) = context.tx.transactions.find(wait.rival) {
-        let shown = open.now();
+    let Some(open) = call.context.tx.transactions.find(wait.rival) else { return described };
+    let shown = open.now();
+    described.extend(shown.who.user.as_ref().map(|user| ("user".to_owned(), user.to_string().into())));
+    let is_shown = |user: &User| user.may_monitor() || shown.who.user.as_ref() == Some(&user.name);
+    if call.user.is_none_or(is_shown) {
         described.extend(doc! {"connectionId": shown.who.connection, "client": &shown.who.host});
         described.extend(shown.who.application.as_ref().map(|name| ("appName".to_owned(), name.into())));
-        described.extend(shown.who.user.as_ref().map(|user| ("user".to_owned(), user.to_string().into())));
         described.insert("lastCommand", shown.statement.shape().unwrap_or_default());
     }
     described

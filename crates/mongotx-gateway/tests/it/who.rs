@@ -9,7 +9,7 @@ use bson::{Document, doc};
 use common::{
     commands::{Session, code},
     driver, options, soon,
-    users::{User, guarded},
+    users::{User, guarded, with_users},
 };
 use mongodb::{ClientSession, Collection, Database};
 use mongotx_gateway::{Gateway, GatewayOptions, Limits};
@@ -170,4 +170,45 @@ async fn users_end_their_own_commands_and_root_those_of_others() {
     assert_eq!(code(&other.run_command("admin", doc! {"killOp": 1, "op": 5}).await), 13);
     assert_eq!(code(&root.run_command("admin", doc! {"killOp": 1, "op": 5}).await), 0);
     assert_eq!(code(&root.run_command("admin", doc! {"killOp": 1}).await), 40_414);
+}
+
+/// The rival's transaction is another user's: only who may see all operations sees that one.
+#[tokio::test]
+async fn what_another_user_does_is_not_shown_with_the_wait_for_it() {
+    let server = local_mongod::shared_standalone().await.unwrap();
+    let name = local_mongod::unique_db("gw_who_waits");
+    let role = format!("readWrite:{name}");
+    let made = GatewayOptions { lock_wait: LOCK_WAIT, ..options(&server.uri(), Limits::default()) };
+    let users = [("root@admin", "root"), ("holder@admin", &*role), ("waiter@admin", &*role)];
+    let (made, _folder) = with_users(made, &users);
+    let gateway = Gateway::start(made).await.unwrap();
+    let [root, holder, waiter, again] =
+        futures_util::future::join_all(["root", "holder", "waiter", "waiter"].map(|name| User::log_in(&gateway, name)))
+            .await
+            .try_into()
+            .unwrap_or_else(|_| panic!("four"));
+    holder.run_command(&name, doc! {"insert": "c", "documents": [{"_id": 1}]}).await;
+    let update = doc! {"update": "c", "updates": [{"q": {"_id": 1}, "u": {"$inc": {"n": 1}}}]};
+    let (holds, waits) = (Session::new(), Session::new());
+    assert_eq!(code(&holder.run_command(&name, holds.first(update.clone())).await), 0);
+    let waiting = waiter.run_command(&name, waits.first(update));
+    let looking = async {
+        let wait = async |user: &User<'_>, own_only: bool| loop {
+            let shown = user.run_command("admin", doc! {"currentOp": 1, "$ownOps": own_only, "op": "update"}).await;
+            let first = shown.get_array("inprog").unwrap().first().and_then(|one| one.as_document()).cloned();
+            if let Some(wait) =
+                first.and_then(|one| one.get_document("mongotx").ok()?.get_document("waitsFor").cloned().ok())
+            {
+                break wait;
+            }
+        };
+        let (all, own) = (wait(&root, false).await, wait(&again, true).await);
+        assert!(all.contains_key("client") && all.contains_key("lastCommand"), "{all}");
+        assert_eq!(all.get_str("user").unwrap(), "holder@admin");
+        let fields: Vec<&str> = own.keys().map(String::as_str).collect();
+        assert_eq!(fields, ["mongotxId", "ns", "microsecs_waiting", "user"], "{own}");
+        holder.run_command("admin", holds.abort()).await;
+    };
+    let (waited, ()) = soon(async { tokio::join!(waiting, looking) }).await;
+    assert_eq!(code(&waited), 0, "{waited}");
 }
