@@ -1,14 +1,14 @@
 //! All users: found by their names, and kept in a file that holds salted keys and no password.
 //!
 //! The file is JSON. It is changed by writing a new one beside it (`FILE.new`), which takes its
-//! place: a reader sees either the old or the new users. As long as the new file exists, no other
-//! process changes the users.
+//! place: a reader sees either the old or the new users. It has the owner, the group and the mode
+//! of the old one. As long as the new file exists, no other process changes the users.
 
 use std::{
     collections::BTreeMap,
-    fs::{File, OpenOptions},
+    fs::{File, OpenOptions, Permissions},
     io::{ErrorKind, Read, Write},
-    os::unix::fs::{OpenOptionsExt, PermissionsExt},
+    os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown},
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -181,7 +181,11 @@ impl Users {
         change: impl FnOnce(&mut Self) -> Result<(), String>,
     ) -> Result<(), String> {
         let mut users = match File::open(path) {
-            Ok(old) => Self::read_from(old)?,
+            Ok(old) => {
+                keep_rights(&old, &file)
+                    .map_err(|error| format!("its owner, group and mode cannot be kept: {error}"))?;
+                Self::read_from(old)?
+            }
             Err(error) if error.kind() == ErrorKind::NotFound => Self::none(),
             Err(error) => return Err(error.to_string()),
         };
@@ -379,6 +383,16 @@ impl StoredUser {
         }
         Ok(User { digest: name.digest(), name, roles, sha_1: self.sha_1, sha_256: self.sha_256 })
     }
+}
+
+/// Gives a new file the owner, the group and the mode of the old one: the gateway, which runs as
+/// its owner, has to be able to read it, whoever changes it.
+fn keep_rights(old: &File, new: &File) -> std::io::Result<()> {
+    let (is, was) = (new.metadata()?, old.metadata()?);
+    if (is.uid(), is.gid()) != (was.uid(), was.gid()) {
+        fchown(new, Some(was.uid()), Some(was.gid()))?;
+    }
+    new.set_permissions(Permissions::from_mode(was.mode() & 0o777))
 }
 
 /// Refuses a file that other users of the machine can read: they could try out passwords, and

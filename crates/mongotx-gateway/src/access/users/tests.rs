@@ -123,3 +123,22 @@ fn unknown_users_have_salt_and_work_as_known_ones_do() {
         assert!(users.find(mechanism, &name("other")).1.salt != fake.salt);
     }
 }
+
+#[test]
+fn a_changed_file_keeps_its_owner_its_group_and_its_mode() {
+    let (_folder, path) = file(&["ann"]);
+    let who = |path: &Path| {
+        let file = std::fs::metadata(path).unwrap();
+        (file.uid(), file.gid(), file.permissions().mode() & 0o777)
+    };
+    let (mut uid, mut gid, _) = who(&path);
+    // Only root can give a file away.
+    if std::fs::metadata("/proc/self").is_ok_and(|own| own.uid() == 0) {
+        (uid, gid) = (12_345, 54_321);
+        std::os::unix::fs::chown(&path, Some(uid), Some(gid)).unwrap();
+    }
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o400)).unwrap();
+    Users::change(&path, |all| all.add(name("bob"), "secret words", Vec::new())).unwrap();
+    assert_eq!(who(&path), (uid, gid, 0o400));
+    assert_eq!(Users::read(&path).unwrap().list().count(), 2);
+}
