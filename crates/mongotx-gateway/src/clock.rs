@@ -25,8 +25,14 @@ impl Clock {
         Arc::<LogicalClock>::clone(&self.0)
     }
 
+    /// A time that can be given out: a change stream that begins there has all events of what was
+    /// not committed when it was taken.
+    pub(crate) fn settled(&self) -> Timestamp {
+        self.0.settled()
+    }
+
     /// The next timestamp, later than all before.
-    pub(crate) fn now(&self) -> Timestamp {
+    fn now(&self) -> Timestamp {
         mongotx::Clock::now(&*self.0)
     }
 
@@ -40,8 +46,7 @@ impl Clock {
 
     /// Adds the time to a reply.
     pub(crate) fn stamp(&self, reply: &mut RawDocumentBuf) {
-        // A change stream that begins at this time has all events of what was not committed yet.
-        let time = self.0.settled();
+        let time = self.settled();
         let hash = bson::Binary { subtype: BinarySubtype::Generic, bytes: vec![0; 20] };
         let signature = rawdoc! {"hash": hash, "keyId": 0_i64};
         reply.append(cstr!("$clusterTime"), rawdoc! {"clusterTime": time, "signature": signature});

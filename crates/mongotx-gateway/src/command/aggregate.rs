@@ -12,7 +12,7 @@ use super::{
         call::{Call, with_options, within},
         first_batch::FirstBatch,
         plan::{answer, check_level},
-        read_concern::ReadLevel,
+        read_concern::{ReadLevel, ValidatedRead},
     },
 };
 use crate::{
@@ -168,7 +168,7 @@ pub(super) async fn answer_aggregate(call: &mut Call<'_>) -> Answer<Body> {
     }
     local_sessions::replace_stage(call, of_database, &mut pipeline.stages)?;
     current_op::replace_stage(call, of_database, &mut pipeline.stages)?;
-    if let Some(level) = call.validated {
+    if let Some(ValidatedRead { level, .. }) = call.validated {
         pipeline.check_validated(level)?;
     }
     if let Some(written) = written.filter(|_| pipeline.explain) {

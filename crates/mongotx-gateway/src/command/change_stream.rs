@@ -176,7 +176,12 @@ fn check(call: &Call<'_>, wanted: &ChangeStreamRequest) -> Answer<()> {
         let message = "explain of $changeStream is not supported: the gateway reads the events that transactions leave, and makes a stream of them";
         return Err(Failure::new(codes::COMMAND_NOT_SUPPORTED, message));
     }
-    match call.validated.or(call.generic.read.level).filter(|level| *level != ReadLevel::Majority) {
+    match call
+        .validated
+        .map(|read| read.level)
+        .or(call.generic.read.level)
+        .filter(|level| *level != ReadLevel::Majority)
+    {
         None => Ok(()),
         Some(level) => {
             let level = level.name();

@@ -13,6 +13,7 @@ use mongotx::Namespace;
 use super::parts::{
     body::{Body, HandlerReply},
     call::Call,
+    read_concern::ValidatedRead,
 };
 use crate::{
     cursor::{OpenCursor, Owner},
@@ -53,7 +54,7 @@ fn check(call: &Call<'_>) -> Answer<()> {
     if call.is_in_transaction() {
         return Err(Failure::new(codes::INVALID_OPTIONS, "It is illegal to open a tailable cursor in a transaction"));
     }
-    if let Some(level) = call.validated {
+    if let Some(ValidatedRead { level, .. }) = call.validated {
         let level = level.name();
         let message = format!(
             "a tailable cursor cannot be read with read concern '{level}': its answer has no end that could be validated"

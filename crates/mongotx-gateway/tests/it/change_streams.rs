@@ -420,13 +420,19 @@ async fn a_stream_that_begins_at_a_replys_time_has_what_was_under_way_then() {
     soon(reached.acquire()).await.unwrap().forget();
     let seen = place.database.run_command(doc! {"find": "a"}).await.unwrap();
     let time = seen.get_timestamp("operationTime").unwrap();
-    let found = seen.get_document("cursor").unwrap().get_array("firstBatch").unwrap();
     gate.is_shut.store(false, SeqCst);
+    // So it is with the time of a read of one moment.
+    let one_moment = doc! {"find": "a", "readConcern": {"level": "snapshot"}};
+    let seen_at_once = place.database.run_command(one_moment).await.unwrap();
+    let moment = seen_at_once.get_document("cursor").unwrap().get_timestamp("atClusterTime").unwrap();
     open.add_permits(1_000);
     soon(inserting).await.unwrap().unwrap();
-    assert_eq!(found.len(), 1, "the insert was not decided");
-    let mut stream = coll.watch().start_at_operation_time(time).await.unwrap();
-    assert_eq!([next(&mut stream).await, next(&mut stream).await], ["insert 1", "insert 2"]);
+    for (seen, time) in [(&seen, time), (&seen_at_once, moment)] {
+        let found = seen.get_document("cursor").unwrap().get_array("firstBatch").unwrap();
+        assert_eq!(found.len(), 1, "the insert was not decided");
+        let mut stream = coll.watch().start_at_operation_time(time).await.unwrap();
+        assert_eq!([next(&mut stream).await, next(&mut stream).await], ["insert 1", "insert 2"]);
+    }
     // Later on the time is later, too.
     let later = place.database.run_command(doc! {"ping": 1}).await.unwrap().get_timestamp("operationTime").unwrap();
     assert!(later > time);

@@ -8,7 +8,7 @@ use mongotx::{
 };
 
 use super::{
-    body::HandlerReply, generic::Generic, named_collections, read_concern::ReadLevel, write_concern::WriteConcern,
+    body::HandlerReply, generic::Generic, named_collections, read_concern::ValidatedRead, write_concern::WriteConcern,
 };
 use crate::{
     access::User,
@@ -46,9 +46,8 @@ pub(crate) struct Call<'a> {
     pub(crate) made: Option<&'a mut Vec<Namespace>>,
     /// Results of its statements that were done before, if it is a retryable write.
     pub(crate) retry: Option<&'a mut Retry>,
-    /// The level of the validated read that it is, if it is one: `session` is then its own, not the
-    /// client's.
-    pub(crate) validated: Option<ReadLevel>,
+    /// The validated read that it is, if it is one: `session` is then its own, not the client's.
+    pub(crate) validated: Option<ValidatedRead>,
     /// True if it writes, and has a write concern.
     pub(crate) has_concern: bool,
     /// True if a statement of it was refused although the command was answered: that ends a

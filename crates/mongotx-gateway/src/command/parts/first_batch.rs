@@ -6,7 +6,11 @@ use std::time::Instant;
 use bson::{Document, Timestamp, rawdoc};
 use mongotx::Namespace;
 
-use super::{body::Body, call::Call, read_concern::ReadLevel};
+use super::{
+    body::Body,
+    call::Call,
+    read_concern::{ReadLevel, ValidatedRead},
+};
 use crate::{
     cursor::{FIRST_BATCH, GatheringLimits, OpenCursor, Owner},
     failure::Answer,
@@ -75,7 +79,7 @@ impl Call<'_> {
     /// # Errors
     /// 146 when the answer is larger than the limits.
     async fn gather(&self, open: OpenCursor, first: FirstBatch) -> Answer<OpenCursor> {
-        let Some(level) = self.validated else { return Ok(open) };
+        let Some(ValidatedRead { level, .. }) = self.validated else { return Ok(open) };
         let limits = self.context.tx.limits();
         let room = GatheringLimits {
             what: format!("a read with read concern '{}' outside transactions", level.name()),
@@ -92,10 +96,10 @@ impl Call<'_> {
     /// # Errors
     /// 112 when something has changed since it was read.
     pub(crate) async fn validate(&mut self) -> Answer<Option<Timestamp>> {
-        let Some(level) = self.validated else { return Ok(None) };
+        let Some(ValidatedRead { level, moment }) = self.validated else { return Ok(None) };
         if let Some(session) = self.session.as_deref_mut() {
             session.commit().await?;
         }
-        Ok((level == ReadLevel::Snapshot).then(|| self.context.tx.clock.now()))
+        Ok((level == ReadLevel::Snapshot).then_some(moment))
     }
 }

@@ -43,6 +43,17 @@ pub(crate) enum ReadLevel {
     Linearizable,
 }
 
+/// A read that is validated, before its answer is sent.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ValidatedRead {
+    /// The level that promises one moment.
+    pub(crate) level: ReadLevel,
+    /// Name of that moment at `snapshot`: a time before the read up to which every change through
+    /// this gateway is either committed, and so seen, or never will be. A change stream that begins
+    /// there misses none.
+    pub(crate) moment: Timestamp,
+}
+
 impl ReadConcern {
     /// # Errors
     /// The server's, for what is no read concern.

@@ -1,7 +1,7 @@
 //! A validated read: one outside transactions with read concern `snapshot` or `linearizable`. It is
 //! a transaction of one.
 //!
-//! 1. Begin a transaction of its own, at the level's isolation.
+//! 1. Take a name of the moment, and begin a transaction of its own, at the level's isolation.
 //! 2. The handler sends its query; `Call::first_batch` reads the answer to its end, into memory:
 //!    nothing of it is sent to the client yet.
 //! 3. `Call::validate` commits: everything that was read is of one moment, and the answer carries a
@@ -21,7 +21,7 @@ use crate::{
     command::parts::{
         body::{Body, HandlerReply},
         call::Call,
-        read_concern::ReadLevel,
+        read_concern::{ReadLevel, ValidatedRead},
     },
     failure::{Answer, Failure, codes},
 };
@@ -68,8 +68,10 @@ async fn until_valid(parsed: &Parsed<'_>, level: ReadLevel, handle: Handle) -> A
 
 /// Makes the read once: steps 1 to 4.
 async fn attempt(parsed: &Parsed<'_>, level: ReadLevel, handle: Handle, lost: &RetryHistory) -> Answer<Body> {
+    // Before anything is read: what is committed between the read and its end is not in the answer.
+    let validated = ValidatedRead { level, moment: parsed.context.tx.clock.settled() };
     let mut session = begin(parsed, level, lost)?;
-    let mut call = Call { session: Some(&mut session), validated: Some(level), ..parsed.call_again() };
+    let mut call = Call { session: Some(&mut session), validated: Some(validated), ..parsed.call_again() };
     match handle(&mut call).await? {
         HandlerReply::Body(body) => Ok(body),
         HandlerReply::Server(_) => {
