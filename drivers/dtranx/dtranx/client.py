@@ -11,7 +11,7 @@ from .codec import Unreadable
 from .connection import Link
 from .errors import EndedError, LimitError, NotWelcomeError, RefusedError, UnavailableError, UnknownError
 from .limits import check_key, check_size, in_requests, key_range
-from .map import KeyMap
+from .map import KeyMap, successor
 from .messages import (
     BEGIN_AGAIN,
     GIVE_UP,
@@ -120,7 +120,14 @@ class Client:
             except Exception as raised:
                 error = raised
                 tranx.discard_writes()
-            refusal = self._commit(tranx, retry)
+            try:
+                refusal = self._commit(tranx, retry)
+            except UnknownError as unknown:
+                if error is None:
+                    raise
+                # Nothing was to be written: only the validation was not answered.
+                why = f"it has not answered whether what the transaction read is so: {unknown}"
+                raise UnavailableError(why) from error
             if refusal is None:
                 if error is not None:
                     raise error
@@ -321,26 +328,46 @@ class Tranx:
                 items = self._client.ask(server, Get(some), Values).items
                 self._reads.update(zip(some, items, strict=True))
 
-    def scan(self, start: bytes = b"", end: bytes | None = None, limit: int = MAX_ITEMS - 1) -> list[tuple[bytes, bytes]]:
-        """The items from `start` up to and without `end`, at most `limit`. That nothing comes in
-        between is checked."""
-        if not 0 < limit < MAX_ITEMS:
+    def scan(self, start: bytes = b"", end: bytes | None = None, limit: int | None = None) -> list[tuple[bytes, bytes]]:
+        """The items from `start` up to and without `end`, as this transaction sees them: all of
+        them, or, with `limit`, that many; fewer are all. That nothing comes in between is checked.
+        `LimitError`: there are more than a transaction may have."""
+        if limit is not None and not 0 < limit < MAX_ITEMS:
             raise LimitError(f"a scan of {limit} items; a transaction has at most {MAX_ITEMS}")
-        keys = key_range(start, end)
-        if keys.is_empty():
+        rest = key_range(start, end)
+        if rest.is_empty():
             return []
+        seen, found, values = rest, {}, {}
+        while not rest.is_empty():
+            some, through = self._look(rest, MAX_ITEMS - len(found) if limit is None else limit - len(values))
+            found |= some
+            if len(found) >= MAX_ITEMS:
+                raise LimitError(f"a scan of {len(found)} items or more; a transaction has at most {MAX_ITEMS}")
+            seen = Range(start, rest.end if through is None else Through(through))
+            values |= self._overlaid(Range(rest.start, seen.end), some)
+            behind = None if through is None else successor(through)
+            if behind is None or limit is not None and len(values) >= limit:
+                break
+            # What this transaction has deleted counts as found, and is none of its items.
+            rest = Range(behind, rest.end)
+        self._scans.append(ScanRead(seen, [(key, item.version) for key, item in found.items()]))
+        self._scanned |= found
+        return sorted(values.items())[:limit]
+
+    def _look(self, keys: Range, limit: int) -> tuple[dict[bytes, Item], bytes | None]:
+        """So many items of a range, and the last key that was looked at, if there may be more."""
 
         def look(server: int, part: Range, count: int) -> tuple[list[tuple[bytes, Item]], bytes | None]:
             reply = self._client.ask(server, Scan(part, count), Found)
             return reply.items, None if reply.complete else reply.items[-1][0]
 
-        found, through = scan(lambda once: find(self._client, once), keys, limit, look)
-        seen = keys if through is None else Range(keys.start, Through(through))
-        self._scans.append(ScanRead(seen, [(key, item.version) for key, item in found.items()]))
-        self._scanned |= found
+        return scan(lambda once: find(self._client, once), keys, limit, look)
+
+    def _overlaid(self, keys: Range, found: dict[bytes, Item]) -> dict[bytes, bytes]:
+        """What was found in a range, with what this transaction writes there."""
         values = {key: item.value for key, item in found.items()}
-        values |= {key: value for key, value in self._writes.items() if seen.contains(key)}
-        return sorted((key, value) for key, value in values.items() if value is not None)[:limit]
+        values |= {key: value for key, value in self._writes.items() if keys.contains(key)}
+        return {key: value for key, value in values.items() if value is not None}
 
     def put(self, key: bytes, value: bytes) -> None:
         """Lets a key hold a value from the commit on."""

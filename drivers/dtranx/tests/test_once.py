@@ -152,6 +152,18 @@ class Once(unittest.TestCase):
         with self.assertRaises(UnknownError):
             self.put(self.client())
 
+    def test_a_body_that_raised_an_error_and_an_unanswered_validation_have_written_nothing(self):
+        self.serve((FIRST, []), (FIRST, [Values([None]), None]), (OTHER, [CommitReply(Indeterminate())]))
+
+        def body(tranx):
+            tranx.get(b"k")
+            tranx.put(b"k", b"v")
+            raise RuntimeError("too little")
+
+        with self.assertRaises(UnavailableError) as raised:
+            self.client().transact(body)
+        self.assertIsInstance(raised.exception.__cause__, RuntimeError)
+
     def test_a_name_of_an_earlier_life_is_not_taken_while_a_commit_waits(self):
         earlier = ClientName(0, 1)
         self.serve((FIRST, []), (FIRST, [None]), (earlier, []), (FIRST, [COMMITTED]))

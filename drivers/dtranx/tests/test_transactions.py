@@ -122,6 +122,36 @@ class Transactions(unittest.TestCase):
         tranx.commit()
         self.assertEqual(self.client.get(b"sum"), b"3")
 
+    def test_a_scan_goes_on_behind_what_the_transaction_has_deleted(self):
+        keys = [b"%03d" % number for number in range(200)]
+        self.client.transact(lambda tranx: [tranx.put(key, b"") for key in keys])
+        # Every server has its writes from now on.
+        self.client.transact(lambda tranx: tranx.multi_get(keys))
+        tranx = self.client.begin()
+        for key, _ in tranx.scan(limit=100):
+            tranx.delete(key)
+        self.assertEqual([key for key, _ in tranx.scan(limit=100)], keys[100:])
+        self.assertEqual([key for key, _ in tranx.scan(limit=10)], keys[100:110])
+        tranx.put(b"0", b"own")
+        self.assertEqual([key for key, _ in tranx.scan(limit=3)], [b"0", *keys[100:102]])
+        tranx.commit()
+        # One that came in between refuses, also where only deleted ones were found.
+        tranx = self.client.begin()
+        for key in keys[100:150]:
+            tranx.delete(key)
+        self.assertEqual([key for key, _ in tranx.scan(b"1", limit=1)], keys[150:151])
+        self.other.put(b"1005", b"")
+        with self.assertRaises(RefusedError):
+            tranx.commit()
+
+    def test_a_scan_without_a_limit_is_whole_or_an_error(self):
+        for part in range(0, MAX_ITEMS + 1, PART):
+            some = range(part, min(part + PART, MAX_ITEMS + 1))
+            self.client.transact(lambda tranx, some=some: [tranx.put(b"%05d" % at, b"") for at in some])
+        self.assertEqual(len(self.client.transact(lambda tranx: tranx.scan(b"00002"))), MAX_ITEMS - 1)
+        with self.assertRaises(LimitError):
+            self.client.transact(lambda tranx: tranx.scan())
+
     def test_a_snapshot_is_of_one_moment_however_long_it_is_read(self):
         # More than each of the three servers answers at once.
         many = 6 * PART
