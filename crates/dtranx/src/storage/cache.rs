@@ -1,8 +1,8 @@
 //! A write-through cache of items in front of a storage (section 4.1); absent keys are cached too.
 //!
 //! The danger of such a cache is a reader that puts in what it read *before* a writer changed it. A
-//! reader therefore reserves the place first; a writer's value takes the place over, and the
-//! reader's item is then not put in.
+//! reader therefore reserves the place first; a writer's value takes the place over, or the writer
+//! removes the place where its value is too heavy for it, and the reader's item is then not put in.
 
 use std::time::Duration;
 
@@ -28,13 +28,18 @@ impl Weighter<Key, Option<Item>> for ByBytes {
 /// Items by key, of bounded size; without room every read goes to the storage.
 pub(super) struct Cache {
     items: Option<QuickCache<Key, Option<Item>, ByBytes, DefaultHashBuilder>>,
+    /// Weight from which on an item may be more than a part of the cache takes.
+    heavy: u64,
 }
 
 impl Cache {
     /// A cache of about so many bytes; with 0 it holds nothing.
     pub(super) fn new(bytes: u64) -> Self {
         let entries = (bytes / (2 * ENTRY_BYTES)).max(16) as usize;
-        Self { items: (bytes > 0).then(|| QuickCache::with_weighter(entries, bytes, ByBytes)) }
+        let items = (bytes > 0).then(|| QuickCache::with_weighter(entries, bytes, ByBytes));
+        // `quick_cache` lets an item have all of its part of the cache but some hundredths.
+        let heavy = items.as_ref().map_or(0, |items| items.shard_capacity() / 2);
+        Self { items, heavy }
     }
 
     /// Item in the cache, or else the one that `read` finds, which is put in unless the key was
@@ -61,9 +66,13 @@ impl Cache {
 
     /// Notes what the key holds now, after the storage has it.
     pub(super) fn put(&self, key: Key, item: Option<Item>) {
-        if let Some(items) = &self.items {
-            items.insert(key, item);
+        let Some(items) = &self.items else { return };
+        if ByBytes.weight(&key, &item) >= self.heavy {
+            // `insert` does not take over the place that a reader has reserved if the item is too
+            // heavy; to remove the key removes that, too.
+            items.remove(&key);
         }
+        items.insert(key, item);
     }
 }
 
@@ -71,6 +80,7 @@ impl Cache {
 #[allow(clippy::unwrap_used, reason = "a test may panic")]
 mod tests {
     use super::*;
+    use crate::core::item::MAX_VALUE_BYTES;
     use crate::core::{ServerId, TranxId, Value};
 
     fn item(number: u64) -> Option<Item> {
@@ -92,6 +102,18 @@ mod tests {
         });
         assert_eq!(read.unwrap(), item(1));
         assert_eq!(cache.get(&key, nothing_read).unwrap(), item(2));
+    }
+
+    #[test]
+    fn get_reader_slower_than_a_writer_of_what_is_too_heavy_does_not_leave_its_value() {
+        let (cache, key) = (Cache::new(1 << 20), Key::smallest());
+        let heavy = Item { value: Value::new(vec![7; MAX_VALUE_BYTES]).unwrap(), ..item(2).unwrap() };
+        let read = cache.get(&key, || {
+            cache.put(key.clone(), Some(heavy.clone()));
+            Ok(item(1))
+        });
+        assert_eq!((read.unwrap(), cache.find(&key)), (item(1), None));
+        assert_eq!(cache.get(&key, || Ok(Some(heavy.clone()))).unwrap(), Some(heavy.clone()));
     }
 
     #[test]
