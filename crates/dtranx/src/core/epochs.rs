@@ -61,6 +61,13 @@ impl Epochs {
         self.now
     }
 
+    /// Snapshots of the epochs before this one can be read: this server is in it, and its log has
+    /// it. What was only heard of may be lost with this life: the next one would begin in an
+    /// earlier epoch, and commit to a snapshot that this one has served (G13 in decision 0075).
+    pub(crate) fn readable(&self, config: &NodeConfig) -> Epoch {
+        if config.has(Flaw::SnapshotServedUnreserved) { self.now } else { self.now.min(self.usable) }
+    }
+
     /// Last epoch in which this server may have been.
     pub(crate) fn reserved(&self) -> Epoch {
         self.reserved

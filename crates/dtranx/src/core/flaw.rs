@@ -109,6 +109,8 @@ pub(crate) enum Flaw {
     ValidationKeysInTwoEpochs,
     /// A participant says that reads are valid in an epoch which its log has not durably reserved.
     ValidationBeforeReserved,
+    /// A server serves a snapshot as soon as it is in a later epoch, durably reserved or not.
+    SnapshotServedUnreserved,
     /// A coordinator says of numbers that it has not given that their transactions are aborted.
     AnswersForLaterLives,
     /// A life says of any request that it does not know that it is not committed, whichever life it

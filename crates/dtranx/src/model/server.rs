@@ -95,7 +95,7 @@ impl Server {
 
     /// Returns true if the server runs, and has not come to the end of this epoch.
     pub(super) fn is_behind(&self, epoch: Epoch) -> bool {
-        self.node.as_ref().is_some_and(|node| node.tranx.epochs.now() <= epoch)
+        self.node.as_ref().is_some_and(|node| node.tranx.epochs.readable(node.config()) <= epoch)
     }
 
     /// Starts the node from the disk's contents. Its commands for others are added to `out`, the

@@ -233,6 +233,7 @@ impl ServerStats {
         self.has_joined.load(Ordering::Acquire)
     }
 
+    /// Snapshots of the epochs before this one can be read from now on.
     pub(super) fn enter(&self, epoch: Epoch) {
         self.epoch.store(epoch.0, Ordering::Release);
     }

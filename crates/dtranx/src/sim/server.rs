@@ -67,7 +67,7 @@ impl Server {
     /// node's matter.
     pub(crate) fn serves(&self, epoch: Epoch) -> bool {
         let Some(node) = &self.node else { return false };
-        epoch < node.tranx.epochs.now() && node.tranx.epochs.is_reserved(epoch.next())
+        epoch < node.tranx.epochs.readable(node.config())
     }
 
     /// Time that the server's clock shows.

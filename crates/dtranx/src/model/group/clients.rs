@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use super::{
     member::GROUP,
-    plan::{Flaw, Plan},
+    plan::Plan,
     state::{Action, OTHER, State},
 };
 use crate::core::{Again, ClientId, CommitAnswer, Epoch, Input, MessageId, Node, RequestId};
@@ -120,11 +120,7 @@ impl State {
     pub(super) fn read_snapshot(&mut self, plan: &Plan, reader: usize, at: usize) {
         let state = &self.readers[reader];
         let (Some(epoch), key) = (state.snapshot, &plan.base.snaps[reader].keys[state.seen.len()]) else { return };
-        // A server refuses the epoch that it is in, and later ones; and those up to the last one
-        // that its log has reserved (G13).
-        let is_reserved = |node: &Node| node.tranx.epochs.is_reserved(epoch.next());
-        let serves = |node: &Node| is_reserved(node) || plan.has(Flaw::ServesUnreserved);
-        let is_over = self.node(at).is_some_and(|node| epoch < node.tranx.epochs.now() && serves(node));
+        let is_over = self.node(at).is_some_and(|node| epoch < node.tranx.epochs.readable(node.config()));
         let found = self.server_mut(at).read_at(epoch, key).filter(|_| is_over);
         match found {
             Some(version) => self.readers[reader].seen.push(version),

@@ -161,6 +161,7 @@ impl Plan {
             Flaw::NotFoundOfLaterLives => Some(flaw::Flaw::NotFoundOfLaterLives),
             Flaw::NotFoundOfForgotten => Some(flaw::Flaw::NotFoundOfForgotten),
             Flaw::ValidatesUnreserved => Some(flaw::Flaw::ValidationBeforeReserved),
+            Flaw::ServesUnreserved => Some(flaw::Flaw::SnapshotServedUnreserved),
             _ => None,
         };
         Self { flaw: Some(flaw), ..self }

@@ -39,9 +39,9 @@ impl ReadStage {
         match ask {
             Ask::Get(keys) => reads::stored(&*self.storage, &self.holding, &keys),
             Ask::Scan { range, items } => self.scan(&range, items),
-            Ask::GetAt { epoch, .. } | Ask::ScanAt { epoch, .. } if epoch >= self.stats.epoch() => {
-                Reply::Refused(format!("there is no snapshot {epoch}: the server is in epoch {}", self.stats.epoch()))
-            }
+            Ask::GetAt { epoch, .. } | Ask::ScanAt { epoch, .. } if epoch >= self.stats.epoch() => Reply::Refused(
+                format!("there is no snapshot {epoch}: the server has those before epoch {}", self.stats.epoch()),
+            ),
             Ask::GetAt { epoch, keys } => self.get_at(epoch, &keys),
             Ask::ScanAt { epoch, range, items } => self.scan_at(epoch, &range, items),
             Ask::Commit(_)

@@ -2,6 +2,7 @@
 
 mod member;
 mod sizes;
+mod snapshots;
 
 use std::sync::Arc;
 

@@ -209,7 +209,7 @@ impl Stage for TransactionStage {
         }
         self.batch = batch;
         // Before any other machine or server learns that the epoch is entered.
-        self.stats.enter(self.tranx.epochs.now());
+        self.stats.enter(self.tranx.epochs.readable(&self.config));
         self.stats.note_joined(self.tranx.joining.is_over());
         if is_clear {
             self.keep_time(now_ms);
