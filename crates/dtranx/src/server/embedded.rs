@@ -5,7 +5,6 @@
 use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddr;
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -83,7 +82,7 @@ impl Embedded {
         let _ = entry.offer(TranxEvent::ClientConnected { client });
         let stats = engine.stats.clone();
         let partition = config.cluster.partition.clone();
-        let link = Arc::new(LocalLink { client, stats, partition, entry, reads, waiting, next_id: AtomicU64::new(1) });
+        let link = Arc::new(LocalLink { client, stats, partition, entry, reads, waiting, next_id: Mutex::new(1) });
         Ok(Self { engine, cluster: config.cluster.clone(), link })
     }
 
@@ -147,11 +146,15 @@ impl Waiting {
     }
 
     fn tell(&self, id: u64, answer: Answer) {
-        // Removed before the call, and without the lock: the receiver may send its next request.
-        let waiting = self.lock().by_id.remove(&id);
-        if let Some((_, done)) = waiting {
+        // Called without the lock: the receiver may send its next request.
+        if let Some(done) = self.take(id) {
             done(answer);
         }
+    }
+
+    /// Removes a request, and returns who waits for its answer.
+    fn take(&self, id: u64) -> Option<Done> {
+        self.lock().by_id.remove(&id).map(|(_, done)| done)
     }
 
     /// Ends the requests whose time is over: their receivers get an error. They are called without
@@ -178,10 +181,26 @@ struct LocalLink {
     entry: Inlet<TranxEvent>,
     reads: Reads,
     waiting: Arc<Waiting>,
-    next_id: AtomicU64,
+    /// Locked from a commit's number on until it is in its queue: all clients of the link are one
+    /// to the server, which ignores a commit that many later ones have overtaken.
+    next_id: Mutex<u64>,
 }
 
 impl LocalLink {
+    /// Numbers a request and puts it into its queue; `Err`: the receiver, and its answer at once.
+    fn number(&self, ask: Ask, until: Instant, done: Done) -> Result<(), (Done, Answer)> {
+        let mut next_id = self.next_id.lock().unwrap_or_else(PoisonError::into_inner);
+        let id = *next_id;
+        *next_id += 1;
+        // A read may be overtaken.
+        let _turn = matches!(ask, Ask::Commit(_) | Ask::CommitAgain { .. } | Ask::Snapshot).then_some(next_id);
+        self.waiting.add(id, until, done).map_err(|(done, why)| (done, Answer::NotCarriedOut(why)))?;
+        match self.send(id, false, ask) {
+            Ok(()) => Ok(()),
+            Err(reply) => self.waiting.take(id).map_or(Ok(()), |done| Err((done, Answer::Reply(reply)))),
+        }
+    }
+
     /// Puts a request into its queue; or the answer at once, a refusal if there is no room.
     fn send(&self, id: u64, is_repeated: bool, ask: Ask) -> Result<(), Reply> {
         let client = self.client;
@@ -208,14 +227,9 @@ impl LocalLink {
 
 impl Link for LocalLink {
     fn ask(&self, ask: Ask, _: Option<Generation>, until: Instant, done: Done) {
-        let id = self.next_id.fetch_add(1, Ordering::Relaxed);
-        match self.waiting.add(id, until, done) {
-            Err((done, why)) => done(Answer::NotCarriedOut(why)),
-            Ok(()) => {
-                if let Err(reply) = self.send(id, false, ask) {
-                    self.waiting.tell(id, Answer::Reply(reply));
-                }
-            }
+        // Told without the lock: the receiver may send its next request.
+        if let Err((done, answer)) = self.number(ask, until, done) {
+            done(answer);
         }
     }
 
@@ -265,5 +279,56 @@ impl Stage for LocalStage {
 
     fn has_work(&self) -> bool {
         !self.to_clients.is_empty()
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test may panic")]
+mod tests {
+    use super::*;
+    use crate::core::{Incarnation, Key, Transaction, Write};
+    use crate::server::holding::Holding;
+    use crate::stage::{Counters, Signal, queue};
+    use crate::storage::InMemory;
+
+    const THREADS: u64 = 8;
+    const COMMITS: u64 = 2_000;
+
+    /// The server would ignore one that comes behind 1024 later ones which are answered.
+    #[test]
+    fn commits_are_queued_in_the_order_of_their_numbers_whoever_sends_them() {
+        let signal = Arc::new(Signal::new());
+        let (entry, source) = queue("entry", (THREADS * COMMITS) as usize, &signal, &Counters::new());
+        let (reads, _) = queue("reads", 1, &signal, &Counters::new());
+        let partition = Partition::Hash(vec![ME]);
+        let stats = Arc::new(ServerStats::new(ME, "memory".to_owned(), Counters::new(), u64::MAX));
+        let reads = Reads {
+            storage: Arc::new(InMemory::new()),
+            holding: Holding::new(ME, &partition),
+            queue: reads,
+            stats: stats.clone(),
+        };
+        let client = ClientId { incarnation: Incarnation(1), number: 1 };
+        let waiting = Arc::new(Waiting::default());
+        let link = LocalLink { client, stats, partition, entry, reads, waiting, next_id: Mutex::new(1) };
+        std::thread::scope(|threads| {
+            for _ in 0..THREADS {
+                threads.spawn(|| {
+                    let until = Instant::now() + Duration::from_secs(600);
+                    for _ in 0..COMMITS {
+                        let writes = vec![Write { key: Key::smallest(), value: None }];
+                        let ask = Ask::Commit(Transaction { writes, ..Transaction::default() });
+                        link.ask(ask, None, until, Box::new(drop));
+                    }
+                });
+            }
+        });
+        let mut queued = Vec::new();
+        source.take((THREADS * COMMITS) as usize, &mut queued);
+        let number = |event: &TranxEvent| match event {
+            TranxEvent::Commit { message, .. } => message.0,
+            other => panic!("{other:?}"),
+        };
+        assert!(queued.iter().map(number).eq(1..=THREADS * COMMITS));
     }
 }
