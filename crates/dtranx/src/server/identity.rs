@@ -67,7 +67,8 @@ pub(crate) struct Identity {
     known: BTreeMap<PeerId, StoreId>,
     /// Stores that are given up: an operator has decided without them.
     given_up: BTreeMap<ServerId, StoreId>,
-    /// Stores of members whose place others have taken, the latest last.
+    /// Stores of members whose place others have taken: the first one of the place, and the latest
+    /// ones, the last of all last.
     replaced: BTreeMap<PeerId, Vec<StoreId>>,
     /// Servers that have confirmed this store as the one that they know, or that know none.
     welcomed_by: BTreeSet<PeerId>,
@@ -98,7 +99,8 @@ pub(crate) enum Met {
 }
 
 /// Number of stores that are remembered as replaced, for each member, and whose place one store
-/// takes. An older one is refused all the same, because another one is known.
+/// takes. Beside the first one the latest are; another one is refused all the same, because another
+/// one is known.
 const MAX_REPLACED: usize = 64;
 
 /// Result of a look at the identity of a folder that may be damaged.
@@ -402,6 +404,9 @@ impl Identity {
     pub(crate) fn before(&self, addresses: &[SocketAddr]) -> Option<(Position, Places)> {
         let mut stores = self.members()?;
         stores.retain(|number, _| usize::from(*number) <= addresses.len());
+        for (number, store) in &mut stores {
+            *store = self.first_store(*number).unwrap_or(*store);
+        }
         let first = || (Position::default(), Places::first(&stores, addresses));
         Some(self.told.clone().unwrap_or_else(first))
     }
@@ -506,11 +511,16 @@ impl Identity {
         }
         match self.known.get(&peer).copied() {
             Some(known) if known == store => Met::Known,
-            Some(known) if replaces.contains(&known) && peer.member.is_some() => Met::Replaced,
+            Some(known) if replaces.contains(&known) && self.names_first(peer, replaces) => Met::Replaced,
             Some(known) => {
-                let hint = match peer.member {
-                    Some(_) => format!("; if they are lost, start it with `--replace {known}` on an empty folder"),
-                    None => String::new(),
+                let hint = match (peer.member, self.first_replaced(peer)) {
+                    (Some(_), Some(first)) => format!(
+                        "; if they are lost, start it with `--replace {first} --replace {known}` on an empty folder"
+                    ),
+                    (Some(_), None) => {
+                        format!("; if they are lost, start it with `--replace {known}` on an empty folder")
+                    }
+                    (None, _) => String::new(),
                 };
                 Met::Refused(format!(
                     "server {peer} has the store {store}, and had the store {known}: its data were lost or \
@@ -528,13 +538,11 @@ impl Identity {
     /// The file cannot be written.
     pub(crate) fn meet(&mut self, peer: PeerId, store: StoreId, replaces: &[StoreId]) -> Result<Met, ServerError> {
         let met = self.judge(peer, store, replaces);
-        if let (Met::Replaced, Some(known)) = (&met, self.known.get(&peer)) {
-            let replaced = self.replaced.entry(peer).or_default();
-            replaced.push(*known);
-            let excess = replaced.len().saturating_sub(MAX_REPLACED);
-            replaced.drain(..excess);
+        let mut is_news = matches!(met, Met::Replaced | Met::First);
+        if !matches!(met, Met::Refused(_)) && !replaces.is_empty() {
+            is_news |= self.note_replaced(peer, replaces);
         }
-        if let Met::Replaced | Met::First = met {
+        if is_news {
             self.known.insert(peer, store);
             if let Some((_, of)) = &mut self.file {
                 of.note_server(&self.listed, peer.server);
@@ -542,6 +550,67 @@ impl Identity {
             self.write()?;
         }
         Ok(met)
+    }
+
+    /// Notes the stores whose place a member's store takes, which is met. Returns true if none were
+    /// known, or the one in its place was another one.
+    fn note_replaced(&mut self, peer: PeerId, replaces: &[StoreId]) -> bool {
+        let known = self.known.get(&peer).copied().filter(|known| replaces.contains(known));
+        let replaced = self.replaced.entry(peer).or_default();
+        if replaced.is_empty() {
+            replaced.extend(replaces);
+            return true;
+        }
+        replaced.extend(known.filter(|known| !replaced.contains(known)));
+        let excess = replaced.len().saturating_sub(MAX_REPLACED);
+        replaced.drain(1..=excess);
+        known.is_some()
+    }
+
+    /// The first store that was in a member's place, if another one is there now.
+    fn first_replaced(&self, peer: PeerId) -> Option<StoreId> {
+        self.replaced.get(&peer).and_then(|replaced| replaced.first().copied())
+    }
+
+    /// Returns true if a store that takes a place in this group names the first store there, too:
+    /// clients know the group by that, whichever member they ask.
+    fn names_first(&self, peer: PeerId, replaces: &[StoreId]) -> bool {
+        let is_of_the_same = peer.server == self.me.server && self.me.member.is_some();
+        let first = self.first_replaced(peer).filter(|_| is_of_the_same);
+        peer.member.is_some() && first.is_none_or(|first| replaces.first() == Some(&first))
+    }
+
+    /// The first store in the place of a member of this group.
+    fn first_store(&self, number: u8) -> Option<StoreId> {
+        let peer = PeerId::member(self.me.server, number);
+        if peer == self.me {
+            return Some(self.replaces.first().copied().unwrap_or(self.store));
+        }
+        self.first_replaced(peer).or_else(|| self.known.get(&peer).copied())
+    }
+
+    /// The number of the first member that the group has had.
+    fn first_member(&self) -> Option<u8> {
+        let own = self.me.member?;
+        let of_group = self.known.keys().filter(|peer| peer.server == self.me.server);
+        of_group.filter_map(|peer| peer.member).chain([own]).min()
+    }
+
+    /// The store that clients know this server by: that of a server that runs alone, and of a group
+    /// the first one of its first member. It stays the same when members change, are replaced, or
+    /// lead: a cluster that is made anew has another one.
+    pub(crate) fn client_store(&self) -> StoreId {
+        self.first_member().and_then(|number| self.first_store(number)).unwrap_or(self.store)
+    }
+
+    /// Completes what is told to other members: of a first member that is removed, they are to know
+    /// the first store.
+    pub(crate) fn complete_told(&self, mut told: Told) -> Told {
+        let removed = self.first_member().filter(|number| told.places.get(*number).is_none());
+        for (_, store) in told.stores.iter_mut().filter(|(number, _)| removed == Some(*number)) {
+            *store = self.client_store();
+        }
+        told
     }
 
     /// Store of another server, if they have met.

@@ -87,7 +87,7 @@ fn replaced_stores_are_refused_by_name_as_long_as_they_are_remembered() {
     let numbered = |number: u8| StoreId([100 + number; 16]);
     identity.meet(member(2), numbered(0), &[]).unwrap();
     for number in 1..=MAX_REPLACED as u8 + 1 {
-        let met = identity.meet(member(2), numbered(number), &[numbered(number - 1)]).unwrap();
+        let met = identity.meet(member(2), numbered(number), &[numbered(0), numbered(number - 1)]).unwrap();
         assert_eq!(met, Met::Replaced);
     }
     let mut identity = Identity::open(&config).unwrap();
@@ -95,7 +95,79 @@ fn replaced_stores_are_refused_by_name_as_long_as_they_are_remembered() {
         Met::Refused(why) => why,
         met => panic!("{met:?}"),
     };
-    assert!(why(1).contains("was replaced as lost"), "{}", why(1));
-    // The oldest is forgotten, and is another store.
-    assert!(why(0).contains("and had the store"), "{}", why(0));
+    assert!([0, 3].iter().all(|number| why(*number).contains("was replaced as lost")), "{} {}", why(0), why(3));
+    // The oldest but the first one is forgotten, and is another store.
+    assert!(why(1).contains("and had the store"), "{}", why(1));
+}
+
+/// Three members, with a folder each; each knows the others.
+fn group() -> Vec<(TempDir, ServerConfig, Identity)> {
+    let one = |number: u8| {
+        let (folder, mut config) = config();
+        config.member = Some(number);
+        config.replace.clear();
+        let identity = Identity::open(&config).unwrap();
+        (folder, config, identity)
+    };
+    let mut group: Vec<_> = (1..=3).map(one).collect();
+    meet_all(&mut group);
+    group
+}
+
+fn meet_all(group: &mut [(TempDir, ServerConfig, Identity)]) {
+    let said: Vec<_> = group.iter().map(|(_, _, said)| (said.me, said.store, said.replaces.clone())).collect();
+    for (_, _, identity) in group {
+        let me = identity.me;
+        for (peer, store, replaces) in said.iter().filter(|(peer, ..)| *peer != me) {
+            let met = identity.meet(*peer, *store, replaces).unwrap();
+            assert!(!matches!(met, Met::Refused(_)), "{met:?}");
+        }
+    }
+}
+
+/// Clients would take the group for a cluster made anew, and a commit under way for unknown.
+#[test]
+fn clients_know_a_group_by_the_same_store_whichever_are_replaced_and_removed() {
+    let mut group = group();
+    let first = group[0].2.store;
+    let names = |group: &[(TempDir, ServerConfig, Identity)]| -> Vec<StoreId> {
+        let reopened = |config: &ServerConfig| Identity::open(config).unwrap().client_store();
+        group
+            .iter()
+            .map(|(_, config, identity)| (identity.client_store(), reopened(config)))
+            .flat_map(<[_; 2]>::from)
+            .collect()
+    };
+    assert_eq!(names(&group), [first; 6]);
+    for lost in [0, 1, 0, 2, 0] {
+        let (folder, mut config) = self::config();
+        config.member = Some(lost as u8 + 1);
+        // What the others name when they refuse the new store.
+        let Met::Refused(why) = group[(lost + 1) % 3].2.judge(member(lost as u8 + 1), LOST, &[]) else { panic!() };
+        let named = why.split("--replace ").skip(1).map(|rest| StoreId::parse(&rest[..32]).unwrap());
+        config.replace = named.collect();
+        let identity = Identity::open(&config).unwrap();
+        group[lost] = (folder, config, identity);
+        meet_all(&mut group);
+        assert_eq!(names(&group), [first; 6], "{lost} is lost");
+    }
+    // A store that names the last one alone would be known by another name.
+    let last = group[0].2.store;
+    assert!(matches!(group[1].2.judge(member(1), LOST, &[last]), Met::Refused(_)));
+    // A member that is added once the first one is removed hears of it.
+    let addresses = [1, 2, 3, 4].map(|port| ([127, 0, 0, 1], port).into());
+    let (_, mut places) = group[1].2.before(&addresses[..3]).unwrap();
+    places.places.remove(0);
+    let added = StoreId([40; 16]);
+    places.places.push(Place { number: 4, store: added, address: addresses[3], role: Role::Votes });
+    places.given = 4;
+    let stores = group[1].2.members().unwrap().into_iter().chain([(4, added)]).collect();
+    let told = Told { at: crate::log::Position { term: 2, index: 9 }, is_settled: true, places, stores };
+    let (_folder, mut config) = self::config();
+    (config.member, config.join) = (None, Some(addresses[3]));
+    config.replace.clear();
+    let mut waiting = Identity::open_waiting(&config).unwrap();
+    waiting.store = added;
+    waiting.placed(&group[1].2.complete_told(told)).unwrap();
+    assert_eq!(waiting.client_store(), first);
 }

@@ -75,7 +75,10 @@ impl Identity {
         let server = self.me.server;
         let first = told.places.places.iter().map(|place| (place.number, place.store));
         for (number, store) in first.chain(told.stores.iter().copied()) {
-            self.known.insert(PeerId::member(server, number), store);
+            let peer = PeerId::member(server, number);
+            if let Some(first) = self.known.insert(peer, store).filter(|first| *first != store) {
+                self.replaced.insert(peer, vec![first]);
+            }
         }
         self.me = PeerId::member(server, number);
         self.known.remove(&self.me);

@@ -72,7 +72,8 @@ impl NetworkStage {
     /// The configuration in force here, for a member of the same group. What the stage `group` has
     /// noted last is told, so that nothing is missed between this and its next message.
     pub(super) fn told_to(&self, peer: PeerId) -> Option<Told> {
-        self.port.stats.roster().filter(|_| peer.server == self.me).map(|roster| roster.told.clone())
+        let told = self.port.stats.roster().filter(|_| peer.server == self.me).map(|roster| roster.told.clone());
+        told.map(|told| self.port.identity.complete_told(told))
     }
 
     /// A member that was called has accepted the call: tells it which configuration is in force

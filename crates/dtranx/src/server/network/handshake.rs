@@ -227,16 +227,9 @@ impl NetworkStage {
             }
         };
         self.become_party(token, Party::Client(client));
-        let (store, cluster, addresses_of) = (self.store(), self.described.clone(), self.addresses_of);
+        let (store, cluster, addresses_of) =
+            (self.port.identity.client_store(), self.described.clone(), self.addresses_of);
         Welcome::Client { client, server: self.me, store, cluster, addresses_of, window: self.window }
-    }
-
-    /// The store that clients know this server by. The members of a group name the same one, so
-    /// that an election is none of another store.
-    fn store(&self) -> StoreId {
-        let identity = &self.port.identity;
-        let first = identity.members().and_then(|stores| stores.into_values().next());
-        first.unwrap_or(identity.store)
     }
 
     /// Makes room to remember one more client: if there are too many, the first of those that are

@@ -109,6 +109,8 @@ fn empty_stores_take_the_places_of_all_members_one_after_the_other() {
         for lost in 0..3 {
             // The leader's among them.
             let (old, _) = store(&trio.folder(lost));
+            let mut begun = reader.begin();
+            begun.get("before").unwrap();
             fs::remove_dir_all(trio.folder(lost)).unwrap();
             trio.kill(lost);
             wait_for_more(&acknowledged);
@@ -117,6 +119,10 @@ fn empty_stores_take_the_places_of_all_members_one_after_the_other() {
             let (new, _) = store(&trio.folder(lost));
             assert_ne!(new, old);
             wait_for_more(&acknowledged);
+            // To clients it is the same cluster: what was read before is read still.
+            reader.get("number").unwrap();
+            begun.put("before", "").unwrap();
+            begun.commit().unwrap();
         }
         over.store(true, Ordering::SeqCst);
     });

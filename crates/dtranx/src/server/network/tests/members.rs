@@ -72,15 +72,15 @@ fn member_tells_the_stage_of_the_group_once_who_the_members_are() {
 #[test]
 fn member_starts_again_when_it_meets_a_store_in_a_lost_ones_place() {
     let mut rig = member();
-    let caller = |store: u8, replaces: Option<u8>| Caller::Member {
+    let caller = |store: u8, replaces: &[u8]| Caller::Member {
         server: ME,
         member: 2,
         store: StoreId([store; 16]),
-        replaces: replaces.map(|store| StoreId([store; 16])).into_iter().collect(),
+        replaces: replaces.iter().map(|store| StoreId([*store; 16])).collect(),
         told: None,
     };
     // It had the store of twos.
-    let (_, welcome) = rig.greet(caller(9, Some(8)));
+    let (_, welcome) = rig.greet(caller(9, &[8]));
     let Welcome::Refused { why, is_temporary: false } = welcome else { panic!("{welcome:?}") };
     assert!(why.contains(&format!("--replace {}", StoreId([2; 16]))), "{why}");
     assert_eq!(rig.stage.port.members.as_ref().unwrap().restart.get(), None);
@@ -88,13 +88,18 @@ fn member_starts_again_when_it_meets_a_store_in_a_lost_ones_place() {
     assert_eq!(met.unwrap(), Met::Replaced);
     let met = rig.stage.port.identity.meet(PeerId::member(ME, 2), StoreId([9; 16]), &[StoreId([2; 16])]);
     assert_eq!(met.unwrap(), Met::Known);
-    let (_, welcome) = rig.greet(caller(2, None));
+    let (_, welcome) = rig.greet(caller(2, &[]));
     let Welcome::Refused { why, is_temporary: false } = welcome else { panic!("{welcome:?}") };
     assert!(why.contains("was replaced as lost"), "{why}");
+    // By the first store in the place clients may know the group: it is to be named, too.
+    let (_, welcome) = rig.greet(caller(7, &[9]));
+    let Welcome::Refused { why, is_temporary: false } = welcome else { panic!("{welcome:?}") };
+    let both = format!("--replace {} --replace {}", StoreId([2; 16]), StoreId([9; 16]));
+    assert!(why.contains(&both), "{why}");
     // The next one ends the stage, and with it the engine.
     let mut stranger = rig.call();
     let map = Some(rig.stage.map.clone());
-    let from = caller(7, Some(9));
+    let from = caller(7, &[2, 9]);
     stranger.say(&Hello { cluster: "test".to_owned(), map, to: Some(ME), from, nonce: [0; 16] });
     let begun = Instant::now();
     let failed = loop {
