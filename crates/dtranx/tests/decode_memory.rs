@@ -65,7 +65,22 @@ fn lengths_that_lie_allocate_nothing() {
         let header = [length.to_le_bytes(), [0; 4]].concat();
         assert_eq!(allocated(|| drop(next_frame(&header))), 0);
     }
+    lists_that_are_too_long_are_refused_at_once();
     sparse_segment_is_refused_unread();
+}
+
+/// A request of a client may be as long as a frame, and have nothing but empty keys.
+fn lists_that_are_too_long_are_refused_at_once() {
+    let full = |before: &[u8]| [before, &varint(15 << 20), &vec![0; 15 << 20]].concat();
+    // Behind the number of the request: its kind, and what comes before the list.
+    let [get, get_at, commit] = [&[7, 0, 0][..], &[7, 0, 5, 3], &[7, 0, 2]].map(full);
+    let scans = [&[7, 0, 2, 0][..], &varint(5 << 20), &vec![0; 15 << 20]].concat();
+    let writes = full(&[7, 0, 2, 0, 0]);
+    for request in [get, get_at, commit, scans, writes] {
+        let mut is_refused = false;
+        let bytes = allocated(|| is_refused = decode::<Request>(&request).is_err());
+        assert!(is_refused && bytes < 8 << 20, "{bytes} for {:?}", &request[..8]);
+    }
 }
 
 const FRAME_LIMIT: u32 = dtranx::wire::FRAME_LIMIT_BYTES as u32;

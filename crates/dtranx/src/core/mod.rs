@@ -37,6 +37,7 @@ pub mod config;
 mod coordinator;
 mod epochs;
 pub mod event;
+pub(crate) mod few;
 pub(crate) mod flaw;
 pub(crate) mod gc;
 pub(crate) mod group;

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 pub use super::item::{LimitError, MAX_TRANSACTION_BYTES, MAX_TRANSACTION_ITEMS};
 use super::{
+    few::{few, few_counted},
     id::{ServerId, TranxId},
     item::{Key, Value},
     range::KeyRange,
@@ -28,7 +29,13 @@ pub struct ScanRead {
     /// that it returned.
     pub range: KeyRange,
     /// The keys that were found, in order, with their versions.
+    #[serde(deserialize_with = "few")]
     pub found: Vec<(Key, TranxId)>,
+}
+
+/// Reads a list of scans, whose keys count, too.
+fn few_scans<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<ScanRead>, D::Error> {
+    few_counted(from, |scan: &ScanRead| 1 + scan.found.len())
 }
 
 /// A key that is written.
@@ -57,10 +64,13 @@ pub struct Moving {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Transaction {
     /// Keys that were read, each once.
+    #[serde(deserialize_with = "few")]
     pub reads: Vec<Read>,
     /// Ranges that were scanned, with the keys that were found in them.
+    #[serde(deserialize_with = "few_scans")]
     pub scans: Vec<ScanRead>,
     /// Keys that are written, each once.
+    #[serde(deserialize_with = "few")]
     pub writes: Vec<Write>,
     /// The transaction moves a range, and does nothing else: its scan is of the whole range, and it
     /// writes what the scan has found.

@@ -67,7 +67,7 @@ impl Holding {
         if self.is_fixed() {
             return Ok(Ok(self.configured.clone()));
         }
-        match history.get(storage, epoch, &[Key::of_map()])? {
+        match history.get(storage, epoch, &[Key::of_map()], usize::MAX)? {
             Ok(items) => self.read(items.first().and_then(Option::as_ref)).map(Ok),
             Err(old) => Ok(Err(old)),
         }

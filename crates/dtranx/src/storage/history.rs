@@ -141,22 +141,35 @@ impl History {
         (state.bytes, state.from)
     }
 
-    /// Items of keys at the end of an epoch.
+    /// Items of keys at the end of an epoch: of the first keys, up to and with the one whose value
+    /// makes them more than so many bytes.
     ///
     /// # Errors
     /// The storage cannot be read; the inner error: the snapshot is too old.
-    pub fn get(&self, storage: &dyn Storage, epoch: Epoch, keys: &[Key]) -> Result<Result<Vec<Option<Item>>, TooOld>> {
-        let mut items = keys.iter().map(|key| storage.get(key)).collect::<Result<Vec<_>>>()?;
-        let state = self.lock();
-        if let Some(old) = self.too_old(&state, epoch) {
-            return Ok(Err(old));
-        }
-        for (key, item) in keys.iter().zip(&mut items) {
+    pub fn get(
+        &self,
+        storage: &dyn Storage,
+        epoch: Epoch,
+        keys: &[Key],
+        limit_bytes: usize,
+    ) -> Result<Result<Vec<Option<Item>>, TooOld>> {
+        let (mut items, mut bytes) = (Vec::with_capacity(keys.len()), 0);
+        for key in keys {
+            let mut item = storage.get(key)?;
+            let state = self.lock();
+            if self.too_old(&state, epoch).is_some() {
+                break;
+            }
             if let Some(replaced) = state.at(key, epoch) {
                 item.clone_from(replaced);
             }
+            bytes += item.as_ref().map_or(0, |item| item.value.as_bytes().len());
+            items.push(item);
+            if bytes > limit_bytes {
+                break;
+            }
         }
-        Ok(Ok(items))
+        Ok(self.too_old(&self.lock(), epoch).map_or(Ok(items), Err))
     }
 
     /// Items of a range at the end of an epoch, up to a limit.
@@ -321,7 +334,7 @@ mod tests {
             assert_eq!(through, None);
             for (name, value) in &items {
                 let keys = [Key::new(name.clone()).unwrap()];
-                let got = self.history.get(&self.items, Epoch(epoch), &keys).unwrap().unwrap();
+                let got = self.history.get(&self.items, Epoch(epoch), &keys, usize::MAX).unwrap().unwrap();
                 assert_eq!(got[0].as_ref().unwrap().value.as_bytes(), value.as_bytes());
             }
             items.iter().map(|(key, value)| format!("{key}={value} ")).collect()
@@ -346,6 +359,14 @@ mod tests {
         let store = four_epochs();
         let seen: Vec<String> = (5..9).map(|epoch| store.all(epoch)).collect();
         assert_eq!(seen, ["a=1 b=1 ", "a=3 c=2 ", "a=3 c=2 ", "a=3 b=4 "]);
+    }
+
+    #[test]
+    fn get_stops_where_the_values_are_more_than_the_limit() {
+        let store = four_epochs();
+        let keys = ["a", "b", "c"].map(key);
+        let got = |epoch, bytes| store.history.get(&store.items, Epoch(epoch), &keys, bytes).unwrap().unwrap().len();
+        assert_eq!([got(5, 0), got(5, 1), got(5, 2), got(8, 0), got(8, 1), got(8, 2)], [1, 2, 3, 1, 2, 3]);
     }
 
     #[test]
@@ -375,7 +396,8 @@ mod tests {
 
     #[test]
     fn snapshots_end_with_time_and_with_bytes_and_say_which() {
-        let too_old = |store: &Store, epoch| store.history.get(&store.items, Epoch(epoch), &[]).unwrap().unwrap_err().0;
+        let too_old =
+            |store: &Store, epoch| store.history.get(&store.items, Epoch(epoch), &[], 0).unwrap().unwrap_err().0;
         let store = four_epochs();
         assert_eq!(too_old(&store, 4), "was restarted since");
         assert_eq!(store.history.expire(1009).1, Epoch(5));

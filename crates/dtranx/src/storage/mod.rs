@@ -14,6 +14,8 @@ mod history;
 mod lsm;
 mod memory;
 pub(crate) mod remains;
+#[cfg(test)]
+mod tests;
 
 use thiserror::Error;
 
@@ -24,6 +26,8 @@ pub use lsm::{Lsm, LsmOptions};
 pub(crate) use lsm::{OwnerMismatch, belongs, stored_item, stored_key};
 pub use memory::InMemory;
 
+/// Bytes of items that a check has in memory at once, about: more than any one item.
+const CHECK_PAGE_BYTES: usize = 4 << 20;
 /// The most bytes of values that a refused check sends along for the client's cache.
 const PIGGYBACK_LIMIT_BYTES: usize = 256 << 10;
 
@@ -161,13 +165,32 @@ pub trait Storage: Send + Sync {
         }
         let mut answer = comparison.answer;
         for scan in scans {
-            // One more than there should be, to see what has come in between.
-            let limit = ScanLimit { items: scan.found.len() + 1, bytes: usize::MAX };
-            let found = self.scan_items(&scan.range, limit)?.items;
-            let same = found.iter().map(|(key, item)| (key, item.version)).eq(scan.found.iter().map(|(k, v)| (k, *v)));
-            answer.stale_scans |= !same;
+            answer.stale_scans |= !self.finds_the_same(scan)?;
         }
         Ok(answer)
+    }
+
+    /// Returns true if a scan finds the keys and versions that it found, which are compared page by
+    /// page: all values at once may be as large as the storage.
+    ///
+    /// # Errors
+    /// As for [`Storage::get`].
+    fn finds_the_same(&self, scan: &ScanRead) -> Result<bool> {
+        let (mut rest, mut expected) = (scan.range.clone(), scan.found.iter());
+        loop {
+            // One more than there should be, to see what has come in between.
+            let limit = ScanLimit { items: expected.len() + 1, bytes: CHECK_PAGE_BYTES };
+            let page = self.scan_items(&rest, limit)?;
+            let is_expected = |(key, item): &(Key, Item)| {
+                expected.next().is_some_and(|(expected, version)| key == expected && item.version == *version)
+            };
+            if !page.items.iter().all(is_expected) {
+                return Ok(false);
+            }
+            let behind = page.items.last().and_then(|(last, _)| last.successor());
+            let Some(start) = behind.filter(|_| !page.complete) else { return Ok(expected.len() == 0) };
+            rest.start = start;
+        }
     }
 
     /// The same check without scans, if it can be done without waiting for a disk.

@@ -7,6 +7,7 @@ use std::net::SocketAddr;
 
 use super::member::{GroupStatus, Told};
 use crate::cluster::{Cluster, MapId};
+use crate::core::few::few;
 use crate::core::{
     Again, ClientId, CommitAnswer, Epoch, Item, Key, KeyRange, Moved, RequestId, ServerId, SnapshotAnswer, StoreId,
     Transaction,
@@ -176,7 +177,7 @@ pub struct Request {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Ask {
     /// Reads the current items of some keys: [`Reply::Values`].
-    Get(Vec<Key>),
+    Get(#[serde(deserialize_with = "few")] Vec<Key>),
     /// Reads this server's current items of a range: [`Reply::Found`].
     Scan {
         /// Range of keys to read.
@@ -195,6 +196,7 @@ pub enum Ask {
         /// Epoch that the snapshot has ended.
         epoch: Epoch,
         /// Keys that are read, in the order of the answer.
+        #[serde(deserialize_with = "few")]
         keys: Vec<Key>,
     },
     /// Reads this server's items of a range as of a snapshot: [`Reply::FoundAt`].

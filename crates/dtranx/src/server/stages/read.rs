@@ -58,7 +58,7 @@ impl ReadStage {
         if keys.len() > MAX_TRANSACTION_ITEMS {
             return Reply::Refused(format!("{} keys at once; the limit is {MAX_TRANSACTION_ITEMS}", keys.len()));
         }
-        let found = self.history.get(&*self.storage, epoch, keys);
+        let found = self.history.get(&*self.storage, epoch, keys, ANSWER_LIMIT_BYTES);
         if let Some(reply) = self.elsewhere_at(epoch, |map| self.holding.missing(map, keys)) {
             return reply;
         }
