@@ -6,7 +6,7 @@ from typing import Annotated
 
 from .codec import U8, U16, U32, U64, choice, counted, fixed
 
-VERSION = 15
+VERSION = 16
 MAX_KEY_BYTES = 4096
 MAX_VALUE_BYTES = 1 << 20
 # Reads, writes, scans and scanned keys of a transaction; keys of one request.

@@ -4,8 +4,9 @@
 //! 1. Decisions that come together are sent together, and at once: participants hold locks until
 //!    they know. The acknowledgements of what was decided elsewhere are gathered for a moment, or
 //!    until there is a decision for the same server: no transaction waits for them.
-//! 2. Commits are sent again until each participant has acknowledged them. Aborts are sent once: a
-//!    participant that misses one inquires.
+//! 2. Commits are sent again until each participant has acknowledged them: so many at once, and the
+//!    next ones when these are acknowledged. Aborts are sent once: a participant that misses one
+//!    inquires.
 //! 3. Once all participants of a commit have acknowledged it, this server's own among them, it is
 //!    complete: the transaction service gets an event, and the low-water mark may pass it.
 //!
@@ -55,6 +56,24 @@ struct Parcel {
 struct Unacknowledged {
     numbers: BTreeSet<u64>,
     send_at_ms: u64,
+    /// The last number that was sent again, and the last one that is to be without a pause.
+    again: Option<(u64, u64)>,
+}
+
+impl Unacknowledged {
+    /// The last number that is to be sent again if all that was is acknowledged, and more was late.
+    fn goes_on(&self) -> Option<u64> {
+        let (sent, until) = self.again?;
+        self.numbers.first().filter(|first| (sent + 1..=until).contains(first)).map(|_| until)
+    }
+
+    /// Takes the first numbers up to this one, which are sent again now.
+    fn take(&mut self, until: u64, next_ms: u64) -> Vec<u64> {
+        let due: Vec<u64> = self.numbers.range(..=until).take(MAX_BATCH).copied().collect();
+        self.again = due.last().map(|sent| (*sent, until));
+        self.send_at_ms = next_ms;
+        due
+    }
 }
 
 impl AckService {
@@ -86,6 +105,7 @@ impl AckService {
     /// After some events: sends what is due, and reports complete commits to the transaction
     /// service.
     pub(crate) fn settle(&mut self, turn: &mut Turn<'_>) {
+        self.send_again(turn, Unacknowledged::goes_on);
         if self.send_at_ms.is_some_and(|at_ms| at_ms <= turn.now_ms) {
             self.send(turn);
         }
@@ -96,19 +116,24 @@ impl AckService {
 
     /// Repeats the decisions that were not acknowledged in time.
     pub(crate) fn tick(&mut self, turn: &mut Turn<'_>) {
-        let me = turn.config.me;
+        let now_ms = turn.now_ms;
+        self.send_again(turn, |server| server.numbers.last().copied().filter(|_| server.send_at_ms <= now_ms));
+        self.settle(turn);
+    }
+
+    /// Sends decisions again to the servers for which there is a last one to be sent.
+    fn send_again(&mut self, turn: &mut Turn<'_>, until: impl Fn(&Unacknowledged) -> Option<u64>) {
+        let (me, next_ms) = (turn.config.me, turn.now_ms.saturating_add(turn.config.decision_resend_ms));
         for (to, server) in &mut self.unacknowledged {
-            if server.send_at_ms <= turn.now_ms {
-                let commit = |number: &u64| {
-                    let epoch = self.waiting.get(number)?.epoch;
-                    Some((TranxId { server: me, number: *number }, Outcome::Commit(epoch)))
-                };
-                let decisions = server.numbers.iter().take(MAX_BATCH).filter_map(commit).collect();
-                server.send_at_ms = turn.now_ms.saturating_add(turn.config.decision_resend_ms);
-                turn.send(*to, Message::Decisions(decisions));
+            let commit = |number: u64| {
+                let epoch = self.waiting.get(&number)?.epoch;
+                Some((TranxId { server: me, number }, Outcome::Commit(epoch)))
+            };
+            if let Some(until) = until(server) {
+                let due = server.take(until, next_ms);
+                turn.send(*to, Message::Decisions(due.into_iter().filter_map(commit).collect()));
             }
         }
-        self.settle(turn);
     }
 
     /// Time at which the next message is due.
@@ -146,7 +171,7 @@ impl AckService {
     }
 
     fn wait_for(&mut self, server: ServerId, number: u64, send_at_ms: u64) {
-        let none = || Unacknowledged { numbers: BTreeSet::new(), send_at_ms };
+        let none = || Unacknowledged { numbers: BTreeSet::new(), send_at_ms, again: None };
         self.unacknowledged.entry(server).or_insert_with(none).numbers.insert(number);
     }
 

@@ -6,7 +6,11 @@
 
 use std::collections::BTreeSet;
 
-use super::message::Message;
+use super::{
+    id::ServerId,
+    message::{MAX_INCOMPLETE, Message},
+    record::Record,
+};
 
 /// The complete transactions of one coordinator.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -29,7 +33,26 @@ impl Complete {
 
     /// The message that announces it.
     pub(crate) fn announcement(&self) -> Message {
-        Message::LowWater { through: self.through, incomplete: self.except.iter().copied().collect() }
+        let (through, incomplete) = self.spelled();
+        Message::LowWater { through, incomplete }
+    }
+
+    /// The record that says it of a server.
+    pub(crate) fn record(&self, server: ServerId) -> Record {
+        let (through, incomplete) = self.spelled();
+        Record::Complete { server, through, incomplete }
+    }
+
+    /// The last number, and the exceptions up to there: as far as fits into one frame or record.
+    fn spelled(&self) -> (u64, Vec<u64>) {
+        let mut except = self.except.iter().copied();
+        let incomplete: Vec<u64> = except.by_ref().take(MAX_INCOMPLETE).collect();
+        (except.next().map_or(self.through, |next| next - 1), incomplete)
+    }
+
+    /// Number of exceptions.
+    pub(crate) fn exceptions(&self) -> usize {
+        self.except.len()
     }
 
     /// The last number that this says something about.
@@ -59,6 +82,7 @@ impl Complete {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test may panic")]
 mod tests {
     use rand::{RngExt, SeedableRng, rngs::StdRng};
 
@@ -69,6 +93,16 @@ mod tests {
         assert_eq!(Complete::default().low_water(), 0);
         assert_eq!(Complete::through(7).low_water(), 7);
         assert_eq!(Complete::but_for(9, [4, 6, 12]).low_water(), 3);
+    }
+
+    #[test]
+    fn announcement_says_as_much_as_fits() {
+        let known = Complete::but_for(2 * MAX_INCOMPLETE as u64 + 9, (1..=MAX_INCOMPLETE as u64 + 5).map(|n| 2 * n));
+        let Message::LowWater { through, incomplete } = known.announcement() else { panic!() };
+        assert_eq!((through, incomplete.len()), (2 * MAX_INCOMPLETE as u64 + 1, MAX_INCOMPLETE));
+        let heard = Complete::but_for(through, incomplete);
+        assert!((1..=through).all(|number| heard.contains(number) == known.contains(number)));
+        assert!(postcard::to_stdvec(&known.announcement()).unwrap().len() < 4 << 20);
     }
 
     #[test]

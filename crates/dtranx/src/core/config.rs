@@ -54,6 +54,10 @@ pub struct NodeConfig {
     pub max_remembered: usize,
     /// Number of epochs that one log record reserves.
     pub epoch_block: u64,
+    /// Number of a server's transactions above its low-water mark after which a record says which
+    /// of them are complete; at least twice as many as are not. As many as that are taken for
+    /// incomplete after a restart, although they are complete.
+    pub complete_block: u64,
     /// Time for which commits of an epoch are not answered while a snapshot is made at its
     /// beginning, in milliseconds. If the snapshot is not made by then, it begins anew.
     pub snapshot_hold_ms: u64,
@@ -104,6 +108,7 @@ impl NodeConfig {
             max_incomplete: 1 << 16,
             max_remembered: 1 << 20,
             epoch_block: 1 << 10,
+            complete_block: 1 << 12,
             snapshot_hold_ms: 100,
             snapshot_attempts: 10,
             max_snapshots: 1 << 14,

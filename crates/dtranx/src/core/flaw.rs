@@ -60,6 +60,8 @@ pub(crate) enum Flaw {
     /// A participant takes everything up to the last number for complete, and ignores the
     /// exceptions in the message.
     ExceptionsIgnored,
+    /// The log says of all transactions up to the last number that they are complete.
+    ExceptionsNotLogged,
     /// A participant forgets that a transaction is complete where its coordinator, which has
     /// crashed since, does not say so any more.
     CompletenessForgotten,

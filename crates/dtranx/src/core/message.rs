@@ -23,6 +23,9 @@ use super::{
 /// The most transactions in one `Decisions` or `Acknowledge`.
 pub const MAX_BATCH: usize = 512;
 
+/// The most numbers that are not complete in one `LowWater`: more than a coordinator lets be so.
+pub(crate) const MAX_INCOMPLETE: usize = 1 << 18;
+
 /// Number of the question for its epoch by which a server joins: those of snapshots begin with 1.
 pub(crate) const JOINING_QUESTION: u64 = 0;
 

@@ -10,6 +10,7 @@
 //! | `Outcome` | participant | the outcome of another coordinator's transaction, or a promise to a peer |
 //! | `Epochs` | every server | this server may have been in these epochs |
 //! | `Marks` | every server | the complete transactions: a server that has applied the log up to here needs none of their records any more |
+//! | `Complete` | every server | complete transactions of one server above its mark: nothing of them has to be remembered after a restart |
 //!
 //! No record says that a coordinator prepares or aborts: what it has reserved and not committed is
 //! aborted.
@@ -90,13 +91,24 @@ pub enum Record {
         /// Each server's low-water mark, this one's among them, in the order of the servers.
         low_water: Vec<(ServerId, u64)>,
     },
+    /// A server's transactions up to a number are complete, but for some, and their records are
+    /// before this one. No segment is removed by it: it lets a recovery forget what lies above the
+    /// low-water mark, which one transaction may hold for long.
+    Complete {
+        /// Server that has coordinated the transactions.
+        server: ServerId,
+        /// The last number that this says something about.
+        through: u64,
+        /// Numbers up to there that are not complete, in order.
+        incomplete: Vec<u64>,
+    },
 }
 
 impl Record {
     /// Transaction of the record, if it is about one.
     pub const fn tranx(&self) -> Option<TranxId> {
         match self {
-            Self::Reserve { .. } | Self::Epochs { .. } | Self::Marks { .. } => None,
+            Self::Reserve { .. } | Self::Epochs { .. } | Self::Marks { .. } | Self::Complete { .. } => None,
             Self::OnePhase { tranx, .. }
             | Self::Ready { tranx, .. }
             | Self::Commit { tranx, .. }

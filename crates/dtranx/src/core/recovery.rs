@@ -13,9 +13,10 @@
 //! 5. Numbers that are reserved and not committed are aborted. New ones are reserved before any is
 //!    used.
 //!
-//! Marks in the log count like those of the GC record: what is complete by them is forgotten, so
-//! that a recovery which goes on reading for long, as that of a follower in a group does, keeps
-//! what is under way and no more.
+//! Marks in the log count like those of the GC record, and what records call complete above them,
+//! too: it is forgotten, so that a recovery which goes on reading for long, as that of a follower
+//! in a group does, keeps what is under way and little more, however long one transaction holds a
+//! mark.
 //!
 //! A new incarnation begins a new segment of the log: every segment that is read here is sealed.
 
@@ -23,6 +24,7 @@ use std::collections::BTreeMap;
 
 use crate::core::{
     acknowledgement::AckService,
+    complete::Complete,
     config::NodeConfig,
     coordinator::Coordinator,
     epochs::Epochs,
@@ -54,6 +56,8 @@ use crate::core::{
 pub struct Recovery {
     config: NodeConfig,
     low_water: BTreeMap<ServerId, u64>,
+    /// What is complete by the marks, and above them.
+    complete: BTreeMap<ServerId, Complete>,
     /// True until a record of the log says as much as the marks of the GC record.
     is_behind: bool,
     reserved: u64,
@@ -85,6 +89,7 @@ impl Recovery {
             // Commits up to this mark may be in segments that are removed.
             past: PastRequests::above(low_water.get(&config.me).copied().unwrap_or(0)),
             is_behind: !low_water.is_empty(),
+            complete: low_water.iter().map(|(server, mark)| (*server, Complete::through(*mark))).collect(),
             low_water,
             reserved: gc.reserved_through,
             epochs_through: gc.epochs_through,
@@ -149,10 +154,18 @@ impl Recovery {
                 ready.map(|ready| (tranx, ready.writes))
             }
             Record::Marks { low_water } => {
-                low_water.iter().for_each(|(server, number)| self.forget(TranxId { server: *server, number: *number }));
+                for (server, number) in &low_water {
+                    let mark = self.low_water.entry(*server).or_default();
+                    *mark = (*mark).max(*number);
+                    self.forget(*server, &Complete::through(*number));
+                }
                 let said: BTreeMap<ServerId, u64> = low_water.into_iter().collect();
                 self.is_behind &=
                     self.low_water.iter().any(|(server, mark)| *mark > said.get(server).copied().unwrap_or(0));
+                None
+            }
+            Record::Complete { server, through, incomplete } => {
+                self.forget(server, &Complete::but_for(through, incomplete));
                 None
             }
         }
@@ -181,15 +194,16 @@ impl Recovery {
         !self.is_behind
     }
 
-    /// Forgets what of a server's transactions is complete: all up to this one. What is `Ready`
-    /// among it was aborted.
-    fn forget(&mut self, through: TranxId) {
-        let mark = self.low_water.entry(through.server).or_default();
-        *mark = through.number.max(*mark);
-        forget_through(&mut self.ready, through);
-        forget_through(&mut self.outcomes, through);
-        if through.server == self.config.me {
-            self.commits = self.commits.split_off(&through.number.saturating_add(1));
+    /// Forgets what of a server's transactions is complete. What is `Ready` among it was aborted.
+    fn forget(&mut self, server: ServerId, said: &Complete) {
+        let complete = self.complete.entry(server).or_default();
+        complete.add(said);
+        forget_complete(&mut self.ready, server, said);
+        forget_complete(&mut self.outcomes, server, said);
+        if server == self.config.me {
+            let later = self.commits.split_off(&said.last().saturating_add(1));
+            self.commits.retain(|number, _| !said.contains(*number));
+            self.commits.extend(later);
         }
     }
 
@@ -242,8 +256,8 @@ impl Recovery {
     /// Steps 3 to 5: returns the node; adds the commands that it wants carried out first.
     pub fn finish(mut self, now_ms: u64, commands: &mut Vec<Command>) -> Node {
         let mut participant = Participant::default();
-        for (server, number) in &self.low_water {
-            participant.restore_low_water(*server, *number);
+        for (server, complete) in &self.complete {
+            participant.restore_complete(*server, complete.clone());
         }
         for (tranx, outcome) in std::mem::take(&mut self.outcomes) {
             if !self.is_complete(tranx) {
@@ -281,7 +295,7 @@ impl Recovery {
     }
 
     fn is_complete(&self, tranx: TranxId) -> bool {
-        tranx.number <= self.low_water.get(&tranx.server).copied().unwrap_or(0)
+        self.complete.get(&tranx.server).is_some_and(|complete| complete.contains(tranx.number))
     }
 
     fn is_in_doubt(&self, tranx: TranxId) -> bool {
@@ -327,10 +341,11 @@ impl Recovery {
     }
 }
 
-/// Removes a server's transactions up to and with this one.
-fn forget_through<V>(transactions: &mut BTreeMap<TranxId, V>, through: TranxId) {
-    let all = TranxId { number: 0, ..through }..=through;
-    let complete: Vec<TranxId> = transactions.range(all).map(|(tranx, _)| *tranx).collect();
+/// Removes a server's transactions that are said to be complete.
+fn forget_complete<V>(transactions: &mut BTreeMap<TranxId, V>, server: ServerId, said: &Complete) {
+    let all = TranxId { server, number: 0 }..=TranxId { server, number: said.last() };
+    let numbered = transactions.range(all).map(|(tranx, _)| *tranx);
+    let complete: Vec<TranxId> = numbered.filter(|tranx| said.contains(tranx.number)).collect();
     for tranx in &complete {
         transactions.remove(tranx);
     }

@@ -188,8 +188,8 @@ fn logged(coordinator: &mut Coordinator, participant: &mut Participant, ctx: &mu
     }
 }
 
-/// Announces what is complete to all servers, and has all low-water marks logged for the garbage
-/// collection.
+/// Announces what is complete to all servers, and has it logged: all low-water marks for the
+/// garbage collection, and what is above them for the next life.
 fn collect_garbage(coordinator: &Coordinator, participant: &mut Participant, ctx: &mut Context<'_>) {
     let (me, complete) = (ctx.config.me, coordinator.complete());
     participant.completed(ctx, me, &complete);
@@ -203,5 +203,11 @@ fn collect_garbage(coordinator: &Coordinator, participant: &mut Participant, ctx
         Look::Log(record) => ctx.log(record, false, Some(Wait::Marks)),
         Look::Collect(marks) => ctx.event(Event::Gc(GcEvent::Collect(marks))),
         Look::Wait => {}
+    }
+    for server in &ctx.config.servers {
+        let complete = participant.complete(*server);
+        if let Some(record) = complete.and_then(|complete| ctx.journal.marks.note(ctx.config, *server, complete)) {
+            ctx.log(record, false, None);
+        }
     }
 }

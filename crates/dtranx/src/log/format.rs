@@ -6,7 +6,16 @@ use super::{LogError, Result};
 use crate::core::StoreId;
 
 /// Version of the format of everything that the log writes, the records included.
-pub const FORMAT_VERSION: u16 = 7;
+pub const FORMAT_VERSION: u16 = 8;
+
+/// The version before, which is read, too: version 8 has one more kind of record. A log that is
+/// opened has the later version in its GC log from then on.
+const VERSION_BEFORE: u16 = 7;
+
+/// Returns true if what has this version is read.
+pub(super) const fn is_read(version: u16) -> bool {
+    matches!(version, VERSION_BEFORE | FORMAT_VERSION)
+}
 
 /// Alignment of blocks, in bytes: a block never shares a cache line with the one before.
 pub(super) const ALIGN_BYTES: usize = 64;
@@ -83,7 +92,7 @@ impl SegmentHeader {
             return Err(BadHeader::Torn);
         }
         match u16_at(bytes, 8) {
-            FORMAT_VERSION => {}
+            version if is_read(version) => {}
             version => return Err(BadHeader::Version(version)),
         }
         Ok(Self {

@@ -8,7 +8,7 @@
 
 use super::configured::CONFIGURATION_LIMIT_BYTES;
 use super::entry::{Configured, Position, State};
-use super::format::{COUNT_LIMIT, FORMAT_VERSION, Owner, store_at, u32_at, u64_at};
+use super::format::{COUNT_LIMIT, FORMAT_VERSION, Owner, is_read, store_at, u32_at, u64_at};
 use super::medium::{Medium, MediumFile};
 use super::segment::SegmentNumber;
 use super::{LogError, Result};
@@ -250,7 +250,7 @@ fn decode_half(mut bytes: Vec<u8>, half: u64) -> Result<Option<Half>> {
     if crc32c::crc32c(&bytes) != checksum {
         return Ok(None);
     }
-    if found != FORMAT_VERSION {
+    if !is_read(found) {
         return Err(LogError::Version { file: NAME.to_owned(), found, supported: FORMAT_VERSION });
     }
     let (votes, vote) = (u32_at(&bytes, 36), u64_at(&bytes, 88));
@@ -285,6 +285,23 @@ mod tests {
 
     const OWNER: Owner = Owner { server: 1, store: StoreId([7; 16]) };
 
+    /// A GC log as version 7 has written it is read, and has the version of now from then on.
+    #[test]
+    fn log_of_the_version_before_is_read_and_written_anew() {
+        let (medium, kept) = (Memory::new(), Kept { oldest: SegmentNumber(3), ..Kept::NEW });
+        drop(GcLog::create_with(&medium, OWNER, kept.clone(), b"marks").unwrap());
+        let mut half = encode(OWNER, 1, &kept, b"marks");
+        half[8..10].copy_from_slice(&7_u16.to_le_bytes());
+        half[12..16].fill(0);
+        let checksum = crc32c::crc32c(&half);
+        half[12..16].copy_from_slice(&checksum.to_le_bytes());
+        medium.open(NAME).unwrap().write(HALF_BYTES as u64, &half).unwrap();
+        let opened = GcLog::open(&medium, OWNER, true, false).unwrap();
+        assert_eq!((opened.kept(), opened.payload()), (&kept, &b"marks"[..]));
+        let written = medium.contents(NAME).unwrap();
+        assert_eq!(written[HALF_BYTES + 8..HALF_BYTES + 10], FORMAT_VERSION.to_le_bytes());
+    }
+
     /// A medium with a GC log of version 6: two halves, of which the first is empty.
     fn of_version_6() -> Memory {
         let mut half = vec![0; UNCONFIGURED_HEADER_BYTES];
@@ -305,10 +322,10 @@ mod tests {
     }
 
     #[test]
-    fn log_of_the_version_before_is_refused_by_name() {
+    fn log_of_an_earlier_version_is_refused_by_name() {
         for must_exist in [false, true] {
             let refused = GcLog::open(&of_version_6(), OWNER, must_exist, true).map(drop).unwrap_err();
-            assert_eq!(refused.to_string(), "gc.log has format version 6; this version reads 7");
+            assert_eq!(refused.to_string(), "gc.log has format version 6; this version reads 8");
         }
     }
 }

@@ -245,6 +245,7 @@ impl Plan {
         config.inquiry_ms = 0;
         config.number_block = 4;
         config.epoch_block = 2;
+        config.complete_block = 1;
         config.snapshot_hold_ms = u64::from(self.holds);
         config.snapshot_attempts = 2;
         config.flaw = self.flaw;

@@ -12,6 +12,8 @@ use crate::core::{flaw::Flaw, group};
 pub struct SimOptions {
     /// Number of servers: 1 to 5.
     pub servers: u16,
+    /// Numbers of a server above its low-water mark after which its log says which are complete.
+    pub complete_block: u64,
     /// Number of clients that run transactions at the same time.
     pub clients: usize,
     /// Number of transactions that each client tries.
@@ -57,6 +59,7 @@ impl Default for SimOptions {
     fn default() -> Self {
         Self {
             servers: 3,
+            complete_block: 4,
             clients: 6,
             transactions: 25,
             keys: 8,
@@ -122,6 +125,7 @@ impl SimOptions {
         config.inquiry_ms = 40;
         config.number_block = 16;
         config.epoch_block = 3;
+        config.complete_block = self.complete_block;
         config.snapshot_hold_ms = 10;
         config.snapshot_attempts = 3;
         config.client_window = 8;

@@ -5,7 +5,7 @@ use serde::{Serialize, de::DeserializeOwned};
 use thiserror::Error;
 
 /// Version of the wire protocol. It changes whenever the encoding of any message changes.
-const VERSION: u16 = 15;
+const VERSION: u16 = 16;
 const MAGIC: [u8; 4] = *b"DTRX";
 /// Length of a frame's header, in bytes: the payload's length and its checksum.
 pub(crate) const HEADER_BYTES: usize = 8;

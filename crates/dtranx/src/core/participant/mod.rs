@@ -85,6 +85,11 @@ impl Participant {
         self.complete.get(&server).map_or(0, Complete::low_water)
     }
 
+    /// What is complete of a server's transactions, as far as is known.
+    pub(crate) fn complete(&self, server: ServerId) -> Option<&Complete> {
+        self.complete.get(&server)
+    }
+
     fn is_complete(&self, tranx: TranxId) -> bool {
         self.complete.get(&tranx.server).is_some_and(|complete| complete.contains(tranx.number))
     }
@@ -114,8 +119,8 @@ impl Participant {
     }
 
     /// A low-water mark, from the GC log, before anything else is restored.
-    pub(crate) fn restore_low_water(&mut self, server: ServerId, number: u64) {
-        self.complete.insert(server, Complete::through(number));
+    pub(crate) fn restore_complete(&mut self, server: ServerId, complete: Complete) {
+        self.complete.insert(server, complete);
     }
 }
 

@@ -287,3 +287,60 @@ fn log_end(log: &[Record]) -> u64 {
     let reserved = |record: &Record| if let Record::Reserve { through } = record { Some(*through) } else { None };
     log.iter().filter_map(reserved).max().unwrap()
 }
+
+/// One commit is not acknowledged by server 3; server 2 acknowledges many others. The low-water
+/// mark stays before the first one all the time.
+#[test]
+fn commits_that_were_acknowledged_behind_one_that_was_not_are_forgotten_by_a_restart() {
+    const COMMITS: u64 = 70_000;
+    let mut rig = Rig::new(|config| config.number_block = 2 * COMMITS);
+    let mut log = vec![Record::Reserve { through: rig.node.tranx.coordinator.reserved() }];
+    let take = |log: &mut Vec<Record>, commands: &[Command]| {
+        log.extend(records(commands).iter().map(|(record, _)| (*record).clone()));
+    };
+    for number in 1..=COMMITS {
+        let begun = rig.commit(number, put(&[if number == 1 { "3w" } else { "2w" }]));
+        take(&mut log, &begun);
+        let other = if number == 1 { THIRD } else { PEER };
+        let id = tranx(ME, number);
+        take(&mut log, &rig.receive(other, vote(id, Vote::Yes)));
+        take(&mut log, &rig.flush());
+        if other == PEER {
+            rig.receive(PEER, Message::Acknowledge(vec![id]));
+        }
+        if number % 1_000 == 0 {
+            take(&mut log, &rig.on(Input::CollectGarbage));
+            take(&mut log, &rig.flush());
+        }
+    }
+    assert_eq!(rig.node.status().coordinating, 1);
+    let mut next = Rig::recover(rig.node.config().clone(), None, log);
+    assert_eq!(next.node.status().coordinating, 1);
+    let begun = sent(next.commit(1, put(&["2w"])));
+    assert!(matches!(begun[..], [(PEER, Message::Prepare { .. })]), "it is admitted: {begun:?}");
+}
+
+#[test]
+fn recovery_forgets_what_a_record_calls_complete_above_the_marks() {
+    let config = Rig::new(|_| {}).node.config().clone();
+    let mut recovery = Recovery::new(config, None);
+    let outcome = |number| Record::Outcome { tranx: tranx(PEER, number), outcome: Outcome::Commit(Epoch(0)) };
+    let ready = Record::Ready {
+        tranx: tranx(PEER, 8),
+        participants: vec![ME, PEER],
+        shared: vec![],
+        ranges: vec![],
+        writes: put(&["1w"]).writes,
+    };
+    let marks = Record::Marks { low_water: vec![(PEER, 4)] };
+    let complete = Record::Complete { server: PEER, through: 10, incomplete: vec![7] };
+    for record in [outcome(3), outcome(7), ready, outcome(9), outcome(11), marks, complete] {
+        recovery.record(SegmentId(1), record);
+    }
+    assert_eq!(recovery.outcomes().keys().copied().collect::<Vec<_>>(), [tranx(PEER, 7), tranx(PEER, 11)]);
+    assert_eq!(recovery.doubts(), [], "it was aborted");
+    assert_eq!(recovery.marks().low_water, [(PEER, 4)], "segments go by the mark");
+    let mut rig = Rig { node: recovery.finish(0, &mut vec![]), last: 1, now_ms: 0 };
+    assert_eq!(rig.prepare(tranx(PEER, 8), put(&["1x"])), []);
+    assert_eq!(rig.node.status().remembered, 2);
+}

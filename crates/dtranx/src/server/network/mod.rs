@@ -31,7 +31,7 @@ use mio::net::TcpListener;
 use mio::{Events, Interest, Poll, Token};
 
 use self::budget::Budget;
-use self::connection::{CHUNK_BYTES, Connection};
+use self::connection::{CHUNK_BYTES, Connection, Over, Party};
 use self::leaders::Leaders;
 use self::peers::Peers;
 use self::remarks::Remarks;
@@ -338,7 +338,15 @@ impl NetworkStage {
                 self.unsent.insert(token);
                 self.recount(token);
             }
-            Err(_) => {
+            Err(over) => {
+                if let Over::Wire(error) = &over {
+                    let whom = match connection.party {
+                        Party::Caller(peer) | Party::Called(peer, _) => format!("server {peer}"),
+                        Party::Client(_) | Party::Unknown => "a client".to_owned(),
+                    };
+                    let remark = format!("dtranx: server {}: the connection to {whom} is closed: {error}", self.me);
+                    self.remarks.say(remark, now_ms);
+                }
                 self.connection_stats.closed_unread += 1;
                 self.close(token, now_ms);
             }

@@ -55,7 +55,7 @@ impl<'a> Records<'a> {
                 self.is_past_gc |= self.gc.as_ref().is_some_and(|gc| through > gc.reserved_through);
                 Ok(())
             }
-            Record::Epochs { .. } | Record::Marks { .. } => Ok(()),
+            Record::Epochs { .. } | Record::Marks { .. } | Record::Complete { .. } => Ok(()),
             Record::OnePhase { tranx, writes, .. } => self.scratch.commit(tranx, &writes),
             Record::Ready { tranx, .. } => self.scratch.put_ready(tranx, bytes),
             Record::Commit { tranx, .. } | Record::Outcome { tranx, outcome: Outcome::Commit(_) } => {
@@ -74,7 +74,7 @@ impl<'a> Records<'a> {
             }
             // What it writes is in a record before the gap, or lost in it.
             Record::Commit { tranx, .. } | Record::Outcome { tranx, .. } => self.scratch.note_behind(tranx, &[]),
-            Record::Reserve { .. } | Record::Epochs { .. } | Record::Marks { .. } => Ok(()),
+            Record::Reserve { .. } | Record::Epochs { .. } | Record::Marks { .. } | Record::Complete { .. } => Ok(()),
         }
     }
 

@@ -306,6 +306,7 @@ pub(crate) fn records() -> Vec<(&'static str, Record)> {
         ("epochs", Record::Epochs { through: EPOCH }),
         ("outcome", Record::Outcome { tranx: TRANX, outcome: Outcome::Abort }),
         ("marks", Record::Marks { low_water: gc_record().low_water }),
+        ("complete", Record::Complete { server: ServerId(300), through: 70_000, incomplete: vec![5, 69_999] }),
     ]
 }
 

@@ -193,7 +193,7 @@ fn another_version_and_another_server_are_refused() {
         header[12..16].copy_from_slice(&checksum.to_le_bytes());
         Medium::open(&medium, &segment_file(1)).unwrap().write(0, &header).unwrap();
         match open(medium.clone(), SEGMENT_BYTES) {
-            Err(LogError::Version { found, supported: 7, .. }) => assert_eq!(found, u16::from(version)),
+            Err(LogError::Version { found, supported: 8, .. }) => assert_eq!(found, u16::from(version)),
             other => panic!("{other:?}"),
         }
     }

@@ -9,7 +9,7 @@ use dtranx::log::{FORMAT_VERSION, LogOptions, Memory, Position, SegmentNumber, S
 use crate::log::{options, reclaim, segment_file};
 
 const SEGMENT_HEADER: &str = "\
-    445452582d57414c0700070075c7b17c\
+    445452582d57414c080007008a79964c\
     01000000000000000010000000000000\
     00000000000000003031323334353637\
     38396162636465660000000000000000";
@@ -17,7 +17,7 @@ const SEGMENT_HEADER: &str = "\
 /// Header of the second segment, which was made ahead. It therefore does not give the number of the
 /// segment's first block.
 const AHEAD_HEADER: &str = "\
-    445452582d57414c07000700ba119225\
+    445452582d57414c0800070045afb515\
     02000000000000000010000000000000\
     ffffffffffffffff3031323334353637\
     38396162636465660000000000000000";
@@ -43,7 +43,7 @@ const SEAL: &str = "\
 /// Generation 2 of the GC log, in the first half: the oldest segment is 1, the caller's bytes are
 /// "lc".
 const GC_HALF: &str = "\
-    445452582d47434c07000700cd63ac02\
+    445452582d47434c080007005e768cba\
     02000000000000000100000000000000\
     02000000000000003031323334353637\
     38396162636465660000000000000000\
@@ -75,7 +75,7 @@ const STATE_WITH_VOTE: &str = "\
 
 /// Generation 2 of that member's GC log, with the newest state.
 const GC_HALF_OF_MEMBER: &str = "\
-    445452582d47434c07000700717c3722\
+    445452582d47434c08000700e269179a\
     02000000000000000100000000000000\
     02000000010000003031323334353637\
     38396162636465660000000000000000\
@@ -85,8 +85,8 @@ const GC_HALF_OF_MEMBER: &str = "\
     00000000000000006c63";
 
 #[test]
-fn format_version_7_has_these_bytes() {
-    assert_eq!(FORMAT_VERSION, 7);
+fn format_version_8_has_these_bytes() {
+    assert_eq!(FORMAT_VERSION, 8);
     let medium = Memory::new();
     let options = LogOptions { store: StoreId(*b"0123456789abcdef"), ..options(4096) };
     let mut opened = TranxLog::open(Arc::new(medium.clone()), &options, |_, _| Ok(())).unwrap();
