@@ -11,6 +11,7 @@
 //! - [`wire`]: the protocol between servers and clients.
 //! - [`server`]: the parts put together, on a network or embedded in a program.
 //! - [`client`]: transactions for applications.
+//! - [`remark`]: what servers and commands say to people.
 //! - [`backup`]: all items in a file, as of one moment.
 //! - [`sim`]: whole clusters simulated on one thread.
 
@@ -26,6 +27,7 @@ pub mod log;
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "the model is a test")]
 mod model;
+pub mod remark;
 pub mod server;
 pub mod sim;
 pub mod stage;

@@ -14,6 +14,7 @@
 //!    what waits is dropped, with what it kept of replaced items (decision 0075, G19).
 
 use std::net::SocketAddr;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
@@ -41,6 +42,7 @@ use super::{LogMedium, ServerConfig, ServerError, StorageKind};
 use crate::core::gc::Gc;
 use crate::core::machine::TranxEvent;
 use crate::log::{Opened, TranxLog};
+use crate::remark;
 use crate::stage::{Binding, Counters, Crew, Inlet, Layout, Source, Stage, StageError, cores, queue};
 use crate::storage::{History, Storage};
 
@@ -79,7 +81,7 @@ impl Member {
         let (shared, stats) = (Arc::new(Shared::default()), CurrentStats::new(engine.stats.clone()));
         let recovered_records = engine.recovered_records;
         let (seen, published) = (shared.clone(), stats.clone());
-        let run = move || seen.run(&config, engine, &published);
+        let run = move || seen.guard(|| seen.run(&config, engine, &published));
         let failed = |source| ServerError::Io { action: "start a thread".to_owned(), source };
         let thread = thread::Builder::new().name("dtranx-member".to_owned()).spawn(run).map_err(failed)?;
         Ok(Self { shared, thread: Some(thread), stats, address, recovered_records })
@@ -106,6 +108,13 @@ impl Drop for Member {
 }
 
 impl Shared {
+    /// Carries out the member's work. A panic in it is the member's failure.
+    fn guard(&self, work: impl FnOnce()) {
+        if catch_unwind(AssertUnwindSafe(work)).is_err() {
+            self.fail(StageError { stage: "member".to_owned(), message: "it panicked".to_owned() }.into());
+        }
+    }
+
     fn run(&self, config: &ServerConfig, mut engine: MemberEngine, published: &CurrentStats) {
         loop {
             let over = engine.run(&self.ending);
@@ -157,7 +166,7 @@ fn note(config: &ServerConfig, what: impl FnOnce(&mut Identity) -> Result<(), Se
 }
 
 fn say(config: &ServerConfig, what: &str) {
-    eprintln!("dtranx: server {}: member {} {what}", config.server, config.member.unwrap_or_default());
+    remark::say(format_args!("server {}: member {} {what}", config.server, config.member.unwrap_or_default()));
 }
 
 /// Reason why a member's engine has stopped running.
@@ -443,5 +452,19 @@ impl Begins<'_> {
         let ways = NodeWays { internal, log: records.0.outlet(), gc: garbage.0, answers: Some(answers.0.outlet()) };
         let port = MemberPort { group: members.0, to_members: to_members.1, restart: restart.clone() };
         Inside { stages, port, ways, begun, history, restart, given }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test may panic")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn panic_of_the_members_thread_is_its_failure() {
+        let shared = Shared::default();
+        shared.guard(|| panic!("on purpose"));
+        let failure = shared.failure.lock().unwrap().take();
+        assert_eq!(failure.map(|error| error.to_string()).as_deref(), Some("the member stage failed: it panicked"));
     }
 }

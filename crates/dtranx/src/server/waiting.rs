@@ -13,6 +13,7 @@ use super::data;
 use super::identity::Identity;
 use super::{ServerConfig, ServerError};
 use crate::log::{LogOptions, TranxLog};
+use crate::remark;
 use crate::wire::{
     Caller, Hello, Nonce, PREFACE_BYTES, Proof, Secret, Side, Told, Welcome, WireError, check_preface, decode, encode,
     next_frame, preface,
@@ -30,10 +31,10 @@ pub(super) fn placed(config: &ServerConfig) -> Result<ServerConfig, ServerError>
     let address = config.listen.unwrap_or(join);
     let failed = |source| ServerError::Io { action: format!("listen on {address}"), source };
     let listener = TcpListener::bind(address).map_err(failed)?;
-    eprintln!(
-        "dtranx: server {}: the store {} waits on {join} to be added to the group",
+    remark::say(format_args!(
+        "server {}: the store {} waits on {join} to be added to the group",
         config.server, identity.store
-    );
+    ));
     let told = loop {
         let called = listener.accept().ok().and_then(|(stream, _)| Waiting::new(&config, &identity, stream).answer());
         if let Some(told) = called {
@@ -45,7 +46,7 @@ pub(super) fn placed(config: &ServerConfig) -> Result<ServerConfig, ServerError>
     let options = LogOptions { is_member: true, ..data::log_options(&config, &identity) };
     TranxLog::open(medium, &options, |_, _| Ok(()))?;
     let number = identity.placed(&told)?;
-    eprintln!("dtranx: server {}: the store is member {number}", config.server);
+    remark::say(format_args!("server {}: the store is member {number}", config.server));
     Ok(ServerConfig { member: Some(number), ..config })
 }
 

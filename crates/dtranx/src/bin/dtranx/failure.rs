@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use dtranx::client::Error;
+use dtranx::remark;
 
 pub(crate) enum Failure {
     /// The answer is no: status 1.
@@ -17,7 +18,7 @@ impl Failure {
             Self::No(text) => (text, 1),
             Self::Failed(text) => (text, 2),
         };
-        eprintln!("dtranx: {text}");
+        remark::say(text);
         ExitCode::from(status)
     }
 }

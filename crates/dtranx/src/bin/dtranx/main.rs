@@ -76,6 +76,7 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    dtranx::remark::end_process_on_panic();
     let done = match Cli::parse().command {
         Command::Serve(options) => serve::serve(&options),
         Command::Cluster(options) => cluster::run_cluster(&options),

@@ -10,6 +10,7 @@ use dtranx::client::{Client, Error, greet};
 use dtranx::cluster::{Place, Role};
 use dtranx::core::{ServerId, StoreId};
 use dtranx::wire::{GroupStatus, Welcome};
+use dtranx::remark;
 
 use crate::connect::Connect;
 use crate::failure::Failure;
@@ -137,7 +138,7 @@ fn report(status: &GroupStatus, place: &Place, said: &mut String) {
 /// Says something, if that is something else than was said last.
 fn tell_once(text: String, said: &mut String) {
     if text != *said {
-        eprintln!("dtranx: {text}");
+        remark::say(&text);
         *said = text;
     }
 }

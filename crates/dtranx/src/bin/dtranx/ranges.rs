@@ -3,6 +3,7 @@
 use clap::Args;
 use dtranx::core::range::KeyBound;
 use dtranx::core::{KeyRange, ServerId};
+use dtranx::remark;
 
 use crate::connect::Connect;
 use crate::data::{range, shown};
@@ -49,7 +50,8 @@ pub(crate) fn move_range(options: &Move) -> Result<(), Failure> {
     }
     let to = ServerId(options.to);
     let moved = options.connect.client()?.move_range(&range, to, |done| {
-        eprintln!("dtranx: moved {} in {}", counted(done.items, "key"), counted(done.transactions, "transaction"));
+        let (keys, transactions) = (counted(done.items, "key"), counted(done.transactions, "transaction"));
+        remark::say(format_args!("moved {keys} in {transactions}"));
     })?;
     say!("server {to} holds {}: moved {}", named(&range), counted(moved.items, "key"));
     Ok(())

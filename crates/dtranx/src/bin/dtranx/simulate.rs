@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use dtranx::remark;
 use dtranx::sim::{self, Report};
 
 use crate::failure::Failure;
@@ -47,7 +48,7 @@ pub(crate) fn run_simulation(options: &SimulateOptions) -> Result<(), Failure> {
         all.crashes += report.crashes;
         all.events += report.events;
         if reported_at.elapsed() > Duration::from_secs(5) {
-            eprintln!("{} seeds", seed - options.seed + 1);
+            remark::say(format_args!("{} seeds", seed - options.seed + 1));
             reported_at = Instant::now();
         }
     }

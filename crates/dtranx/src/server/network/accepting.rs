@@ -18,6 +18,7 @@ use super::connection::{Connection, Party};
 use super::{NetworkStage, requests};
 use crate::core::ClientId;
 use crate::core::machine::TranxEvent;
+use crate::remark;
 use crate::server::descriptors::HANDSHAKES;
 use crate::server::member_event::FromMembers;
 use crate::wire::{ConnectionStats, Hello};
@@ -164,10 +165,10 @@ impl NetworkStage {
         let unmet = self.port.identity.unmet();
         if unmet != self.said_unmet {
             if !unmet.is_empty() {
-                eprintln!(
-                    "dtranx: server {}: this store takes a lost one's place, and has not met the members {unmet:?}",
+                remark::say(format_args!(
+                    "server {}: this store takes a lost one's place, and has not met the members {unmet:?}",
                     self.me
-                );
+                ));
             }
             self.said_unmet = unmet;
         }
@@ -230,7 +231,7 @@ impl NetworkStage {
             Overdue::Message => {
                 self.connection_stats.closed_slow += 1;
                 let limit = format!("limits.frame_ms: the rest of it did not come within {} ms", self.frame_ms);
-                let remark = format!("dtranx: server {}: a connection is closed in a message: {limit}", self.me);
+                let remark = format!("server {}: a connection is closed in a message: {limit}", self.me);
                 self.remarks.say(remark, now_ms);
                 self.refuse_part(token, limit, now_ms);
             }

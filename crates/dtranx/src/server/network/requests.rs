@@ -96,7 +96,7 @@ impl NetworkStage {
             Ok(messages) => messages,
             Err(over) => {
                 if let Over::Wire(error) = over {
-                    let remark = format!("dtranx: server {}: a connection is closed: {error}", self.me);
+                    let remark = format!("server {}: a connection is closed: {error}", self.me);
                     self.remarks.say(remark, now_ms);
                 }
                 // The answers to earlier requests are sent, as far as the socket takes them at
@@ -290,7 +290,7 @@ impl NetworkStage {
                 self.recount(token);
             } else {
                 self.connection_stats.closed_unread += 1;
-                let remark = format!("dtranx: server {}: a connection is closed: {}", self.me, self.budget.refusal());
+                let remark = format!("server {}: a connection is closed: {}", self.me, self.budget.refusal());
                 self.remarks.say(remark, now_ms);
                 self.close(token, now_ms);
             }

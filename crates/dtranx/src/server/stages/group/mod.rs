@@ -42,6 +42,7 @@ use crate::core::StoreId;
 use crate::core::group::{self, Command, Config, Event, Found, Group, MemberId, Rejoin, State, Term, Timer, Unchanged};
 use crate::core::machine::TranxEvent;
 use crate::log::{self, Outline, Position};
+use crate::remark;
 use crate::server::event::{Append, ToClient, ToServer};
 use crate::server::member_event::{
     Fetch, FromLog, FromMembers, FromTransfer, Held, LogWork, Restart, ToMember, Transfer,
@@ -301,11 +302,14 @@ impl GroupStage {
         let Some(machine) = &self.machine else { return };
         if machine.follows_without_a_vote() && !self.has_said_leaderless {
             self.has_said_leaderless = true;
-            eprintln!("dtranx: member {}: it has no vote yet, and hears of no leader", self.me);
+            remark::say(format_args!("member {}: it has no vote yet, and hears of no leader", self.me));
         }
         let missing: Vec<u8> = machine.waits_for().iter().filter_map(|id| self.members.get(id).copied()).collect();
         if missing != self.said_missing && !missing.is_empty() {
-            eprintln!("dtranx: member {}: it takes a lost one's place, and waits for the members {missing:?}", self.me);
+            remark::say(format_args!(
+                "member {}: it takes a lost one's place, and waits for the members {missing:?}",
+                self.me
+            ));
         }
         self.said_missing = missing;
     }

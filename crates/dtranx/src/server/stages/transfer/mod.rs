@@ -19,6 +19,7 @@ use self::giving::{Giving, Step, Wanted};
 use super::BATCH;
 use crate::core::{Item, Key, KeyRange};
 use crate::log::Beginning;
+use crate::remark;
 use crate::server::event::Garbage;
 use crate::server::member_event::{FromTransfer, ToMember, Transfer};
 use crate::server::stats::ServerStats;
@@ -78,9 +79,9 @@ impl TransferStage {
         let step = self.giving.lacks(member, term, now_ms);
         if step != Step::Nothing {
             let server = self.stats.server;
-            eprintln!(
-                "dtranx: server {server}: member {member} lacks entries that are removed, and is given the items"
-            );
+            remark::say(format_args!(
+                "server {server}: member {member} lacks entries that are removed, and is given the items"
+            ));
         }
         step
     }
