@@ -9,6 +9,7 @@ import socket
 import subprocess
 import tempfile
 import threading
+import time
 from pathlib import Path
 
 from dtranx import Client
@@ -46,8 +47,7 @@ class Servers:
         self._processes.append(None)
 
     def _write_config(self) -> None:
-        servers = ", ".join(f'{{ id = {at + 1}, address = "127.0.0.1:{port}" }}' for at, (_, port) in enumerate(self.addresses))
-        lines = ['cluster = "bank"', 'folder = "unused"', f"servers = [{servers}]"]
+        lines = ['cluster = "bank"', 'folder = "unused"', f"servers = [{self._listed()}]"]
         if self._secret is not None:
             self.secret_file = Path(self._folder.name, "secret")
             self.secret_file.touch(0o600)
@@ -59,6 +59,14 @@ class Servers:
             ranges = ", ".join(f'{{ first_key = "{first}", server = {at + 1} }}' for at, first in firsts)
             lines += ["[partition]", 'by = "ranges"', f"ranges = [{ranges}]"]
         self.config.write_text("\n".join([*lines, ""]))
+
+    def _listed(self) -> str:
+        """The servers in the configuration."""
+        return ", ".join(f'{{ id = {at + 1}, address = "127.0.0.1:{port}" }}' for at, (_, port) in enumerate(self.addresses))
+
+    def _which(self, at: int) -> list[str]:
+        """Options that say which one a server is."""
+        return ["--id", str(at + 1)]
 
     def add(self) -> int:
         """Starts one more server, which is the last of the list. The others have that list once
@@ -83,7 +91,7 @@ class Servers:
         folder = Path(self._folder.name, str(at + 1))
         with open(Path(self._folder.name, f"{at + 1}.log"), "ab") as log:
             self._processes[at] = subprocess.Popen(
-                [BINARY, "serve", "--until-stdin-closes", "--config", self.config, "--id", str(at + 1), "--folder", folder],
+                [BINARY, "serve", "--until-stdin-closes", "--config", self.config, *self._which(at), "--folder", folder],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
@@ -118,6 +126,42 @@ class Servers:
         return subprocess.run(
             [BINARY, *words, *servers], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=COMMAND_LIMIT_S
         )
+
+
+class Group(Servers):
+    """One server that is a group of three members. Others are added and removed."""
+
+    def _listed(self) -> str:
+        members = ", ".join(f'"127.0.0.1:{port}"' for _, port in self.addresses[:3])
+        return f"{{ id = 1, members = [{members}] }}"
+
+    def _which(self, at: int) -> list[str]:
+        if at < 3:
+            return ["--id", "1", "--member", str(at + 1)]
+        return ["--id", "1", "--join", f"127.0.0.1:{self.addresses[at][1]}"]
+
+    def join(self) -> None:
+        """Adds a member, as soon as its new store waits."""
+        self._hold_port()
+        at = len(self._held) - 1
+        # It says that it listens once it has been added.
+        starting = threading.Thread(target=self.start, args=(at,))
+        starting.start()
+        until = time.monotonic() + START_LIMIT_S
+        while (added := self.command("member", "add", f"127.0.0.1:{self.addresses[at][1]}")).returncode != 0:
+            if time.monotonic() > until:
+                raise RuntimeError(added.stderr)
+        starting.join()
+
+    def remove(self, at: int) -> None:
+        """Removes a member, and waits until its process has ended."""
+        until = time.monotonic() + START_LIMIT_S
+        while (removed := self.command("member", "remove", str(at + 1))).returncode != 0:
+            # Those that stay may not be in step yet.
+            if time.monotonic() > until:
+                raise RuntimeError(removed.stderr)
+        if self._processes[at] is not None:
+            self._processes[at].wait(START_LIMIT_S)
 
 
 def _held_port() -> socket.socket:

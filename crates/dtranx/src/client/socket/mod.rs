@@ -45,6 +45,8 @@ const FIRST_RETRY: Duration = Duration::from_millis(20);
 const LAST_RETRY: Duration = Duration::from_millis(500);
 /// The same for a group, whose members are asked in turn.
 const LAST_RETRY_OF_GROUP: Duration = Duration::from_millis(100);
+/// Calls by which a client that has no requests looks for the members of a group.
+const MOST_CALLED: u32 = 20;
 const CHUNK_BYTES: usize = 64 << 10;
 /// Error of a new store that is no member of a group yet.
 const WAITING: &str = "a new store waits there to be added to a group";
@@ -233,17 +235,24 @@ impl Shared {
     fn keep_connected(&self) {
         let mut members = Members::new(self.roster.cluster().addresses(self.server));
         let mut retry = Backoff::new(FIRST_RETRY, if self.is_group { LAST_RETRY_OF_GROUP } else { LAST_RETRY });
+        // Number of members that are still asked who the members are. A member ends its connections
+        // when others have come or gone.
+        let mut to_hear = 0;
         while !self.is_over() {
-            let (cluster, from) = (self.roster.cluster(), Caller::Client(self.lock().name));
-            let (map, cluster) = (Some(cluster.map_id()), cluster.name.clone());
-            let hello = Hello { cluster, map, to: Some(self.server), from, nonce: rand::random() };
-            match meet(members.address(), &hello, self.secret.as_ref(), Duration::ZERO) {
+            match meet(members.address(), &self.hello(), self.secret.as_ref(), Duration::ZERO) {
+                Ok(Met { welcome, .. }) if to_hear > 0 && self.lock().is_resting(Instant::now()) => {
+                    self.hear(&welcome);
+                    to_hear = if matches!(welcome, Welcome::Client { .. }) { 0 } else { to_hear - 1 };
+                    members.renew(self.roster.cluster().addresses(self.server));
+                    members.go_on(leads(&welcome));
+                }
                 Ok(met) => {
-                    let leads = if let Welcome::NotLeading { leads, .. } = &met.welcome { *leads } else { None };
+                    let leads = leads(&met.welcome);
                     if let Some((stream, rest)) = self.welcomed(met) {
                         retry.restart();
                         let error = self.read(&stream, rest);
                         self.lost(error);
+                        to_hear = if self.is_group { MOST_CALLED } else { 0 };
                     }
                     // A place among the addresses that came along, or later ones.
                     members.renew(self.roster.cluster().addresses(self.server));
@@ -252,6 +261,7 @@ impl Shared {
                 Err(error) => {
                     self.lost(error);
                     members.go_on(None);
+                    to_hear = to_hear.saturating_sub(1);
                 }
             }
             self.expire();
@@ -259,10 +269,27 @@ impl Shared {
                 break;
             }
             thread::sleep(retry.next());
-            self.rest();
+            if to_hear == 0 {
+                self.rest();
+            }
         }
         let waiting = std::mem::take(&mut self.lock().waiting);
         waiting.into_iter().for_each(|(id, waiting)| waiting.over(id, "the client has ended").tell());
+    }
+
+    fn hello(&self) -> Hello {
+        let (cluster, from) = (self.roster.cluster(), Caller::Client(self.lock().name));
+        let (map, cluster) = (Some(cluster.map_id()), cluster.name.clone());
+        Hello { cluster, map, to: Some(self.server), from, nonce: rand::random() }
+    }
+
+    /// Hears which servers there are, and at which addresses the members of this one.
+    fn hear(&self, welcome: &Welcome) {
+        if let Welcome::Client { cluster, addresses_of, .. } | Welcome::NotLeading { cluster, addresses_of, .. } =
+            welcome
+        {
+            self.roster.heard(cluster, self.server, *addresses_of);
+        }
     }
 
     /// Waits as long as a connection would be of no use, because a server has places for so many
@@ -277,11 +304,7 @@ impl Shared {
     fn welcomed(&self, met: Met) -> Option<(Arc<TcpStream>, Vec<u8>)> {
         let mut over = Vec::new();
         // Before any answer that may name a server which has joined.
-        if let Welcome::Client { cluster, addresses_of, .. } | Welcome::NotLeading { cluster, addresses_of, .. } =
-            &met.welcome
-        {
-            self.roster.heard(cluster, self.server, *addresses_of);
-        }
+        self.hear(&met.welcome);
         let mut state = self.lock();
         let result = match met.welcome {
             Welcome::Client { client, store, .. } if state.is_outdated(client, store) => {
@@ -393,4 +416,9 @@ impl Shared {
         over.into_iter().for_each(Over::tell);
         self.written.notify_one();
     }
+}
+
+/// Place of the member that leads, by what another one says.
+fn leads(welcome: &Welcome) -> Option<u8> {
+    if let Welcome::NotLeading { leads, .. } = welcome { *leads } else { None }
 }

@@ -116,6 +116,7 @@ impl NetworkStage {
     /// Connects servers, forgets clients, closes what is overdue.
     pub(super) fn keep_house(&mut self, now_ms: u64) {
         self.take_roster(now_ms);
+        self.close_outdated(now_ms);
         self.call_servers(now_ms);
         self.tell_members();
         self.join(now_ms);

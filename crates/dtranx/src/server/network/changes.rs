@@ -4,7 +4,7 @@
 use mio::Token;
 
 use super::NetworkStage;
-use super::connection::Over;
+use super::connection::{Connection, Over, Party};
 use super::handshake::refused;
 use crate::cluster::{Cluster, PeerId};
 use crate::core::{ClientId, StoreId};
@@ -12,6 +12,9 @@ use crate::server::identity::Met;
 use crate::server::member_event::{Change, FromMembers, Restart};
 use crate::server::roster::Roster;
 use crate::wire::{MemberMessage, Reply, Told, Welcome, WireError};
+
+/// Time that a client whose connection is to be closed has for what is under way, in milliseconds.
+const OUTDATED_MS: u64 = 1_000;
 
 impl NetworkStage {
     /// Takes over the members that the stage `group` knows, when they have changed: calls new ones,
@@ -47,19 +50,51 @@ impl NetworkStage {
                 self.peers.add(peer, address);
             }
         }
-        self.describe(&roster);
+        self.describe(&roster, now_ms);
         self.roster = Some(roster);
     }
 
     /// Takes the addresses that clients are told from the settled configuration (C13).
-    fn describe(&mut self, roster: &Roster) {
+    fn describe(&mut self, roster: &Roster, now_ms: u64) {
         let (at, places) = &roster.settled;
         let addresses = places.addresses();
         if at.index == 0 {
             return;
         }
         self.addresses_of = at.index;
+        let before = self.described.addresses(self.me);
         self.described.move_members(self.me, &Cluster::of_group("", self.me, addresses));
+        if self.described.addresses(self.me) != before {
+            self.outdate_clients(now_ms);
+        }
+    }
+
+    /// The clients that are connected know other addresses than those of now. Their connections are
+    /// to be closed, so that they greet again, and hear of these.
+    fn outdate_clients(&mut self, now_ms: u64) {
+        if self.outdated.is_empty() {
+            self.outdated_until_ms = now_ms + OUTDATED_MS;
+        }
+        let is_client = |connection: &Connection| matches!(connection.party, Party::Client(_));
+        let clients = self.connections.iter().filter(|(_, connection)| is_client(connection));
+        self.outdated.extend(clients.map(|(token, _)| *token));
+    }
+
+    /// Closes outdated connections on which nothing is under way, and each after a while: what is
+    /// under way then is answered over the client's next connection.
+    pub(super) fn close_outdated(&mut self, now_ms: u64) {
+        let is_late = now_ms >= self.outdated_until_ms;
+        let is_over = |token: &Token| {
+            let Some(connection) = self.connections.get(token) else { return true };
+            let Party::Client(client) = connection.party else { return true };
+            let is_quiet = !connection.has_unsent() && connection.incoming.begun_ms().is_none();
+            is_late || is_quiet && self.sessions.is_idle(client)
+        };
+        let over: Vec<Token> = self.outdated.iter().filter(|token| is_over(token)).copied().collect();
+        for token in over {
+            self.outdated.remove(&token);
+            self.close(token, now_ms);
+        }
     }
 
     /// Place of a member's address among those that clients are told, from 1 on.

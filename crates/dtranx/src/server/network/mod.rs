@@ -58,6 +58,10 @@ pub(super) struct NetworkStage {
     described: Cluster,
     /// Index of the configuration from which these addresses are.
     addresses_of: u64,
+    /// Connections of clients that were told other addresses, and the time at which the last of
+    /// them is closed.
+    outdated: BTreeSet<Token>,
+    outdated_until_ms: u64,
     /// The members of the group, and the number of their changes that was looked at last.
     roster: Option<Arc<Roster>>,
     rosters: u64,
@@ -180,6 +184,8 @@ impl NetworkStage {
             cluster: config.cluster.clone(),
             described: config.cluster.clone(),
             addresses_of: 0,
+            outdated: BTreeSet::new(),
+            outdated_until_ms: 0,
             roster: None,
             rosters: 0,
             allow_remote: config.allow_remote,

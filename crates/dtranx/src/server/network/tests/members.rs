@@ -1,6 +1,7 @@
 //! Members of groups: who is welcomed, whose messages are taken, and which callers hear who leads.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 
 use super::*;
 use crate::cluster::Places;
@@ -185,10 +186,15 @@ fn member_that_does_not_serve_drops_what_servers_say() {
 
 /// What a member of four says of its group: the fourth one was added.
 fn told_of_four() -> Told {
-    let stores: BTreeMap<u8, StoreId> = (1..=4).map(|number| (number, StoreId([number; 16]))).collect();
-    let addresses = [0, 1, 2, 3].map(|port| ([127, 0, 0, 1], port).into());
-    let at = Position { term: 2, index: 9 };
-    let places = Places::first(&stores, &addresses);
+    told_of(&[0, 1, 2, 3].map(|port| ([127, 0, 0, 1], port).into()), 9)
+}
+
+/// The same of a group with members at these addresses, since this entry of the log.
+fn told_of(addresses: &[SocketAddr], index: u64) -> Told {
+    let numbers = (1..).take(addresses.len());
+    let stores: BTreeMap<u8, StoreId> = numbers.map(|number| (number, StoreId([number; 16]))).collect();
+    let at = Position { term: 2, index };
+    let places = Places::first(&stores, addresses);
     Told { at, is_settled: true, places, stores: stores.into_iter().collect() }
 }
 
@@ -261,4 +267,49 @@ fn only_a_store_that_is_known_in_a_removed_place_is_told_so_and_nothing_of_anoth
     let (_, welcome) = rig.greet(caller(9, 109, Some(other)));
     assert!(matches!(welcome, Welcome::Refused { .. }), "{welcome:?}");
     assert!(!rig.stage.peers.contains(PeerId::member(ME, 9)));
+}
+
+/// Asks the server for a snapshot, with the number 1, and waits until the request is handed on.
+/// Returns the client's name.
+fn ask_for_a_snapshot(rig: &mut Rig, client: &mut Socket) -> ClientId {
+    client.say(&Request { id: 1, is_repeated: false, ask: Ask::Snapshot });
+    rig.until("request", |rig| {
+        let mut taken = Vec::new();
+        rig.entry.take(8, &mut taken);
+        let mut asked = taken.into_iter();
+        asked.find_map(|event| if let TranxEvent::Snapshot { client, .. } = event { Some(client) } else { None })
+    })
+}
+
+#[test]
+fn clients_are_disconnected_when_the_members_change_once_they_wait_for_nothing_or_after_a_while() {
+    let mut rig = member();
+    let (mut idle, mut busy) = (rig.client(), rig.client());
+    let client = ask_for_a_snapshot(&mut rig, &mut busy);
+    let note = |rig: &mut Rig, index: u64, addresses: &[SocketAddr]| {
+        let told = told_of(addresses, index);
+        rig.stage.port.stats.note_roster(Roster {
+            settled: (told.at, told.places.clone()),
+            told,
+            heard: BTreeMap::new(),
+        });
+    };
+    let listed = [0, 1, 2].map(|port| SocketAddr::from(([127, 0, 0, 1], port)));
+    note(&mut rig, 3, &listed);
+    rig.assert_goes_on(&mut idle);
+    note(&mut rig, 9, &[listed.as_slice(), &[SocketAddr::from(([127, 0, 0, 1], 3))]].concat());
+    rig.until("end", |_| idle.is_closed().then_some(()));
+    // The answer to what was under way comes first.
+    rig.answers.send(ToClient { client, response: Response { id: 1, reply: Reply::Refused("no".to_owned()) } });
+    assert_eq!(rig.response(&mut busy).id, 1);
+    rig.until("end", |_| busy.is_closed().then_some(()));
+    // One that greets now knows the four, and one that waits for long is not waited for.
+    let (mut endless, welcome) = rig.greet(Caller::Client(None));
+    let Welcome::Client { cluster, addresses_of: 9, .. } = welcome else { panic!("{welcome:?}") };
+    assert_eq!(cluster.addresses(ME).len(), 4);
+    ask_for_a_snapshot(&mut rig, &mut endless);
+    note(&mut rig, 12, &listed);
+    rig.assert_goes_on(&mut endless);
+    rig.now_ms += 1_000;
+    rig.until("end", |_| endless.is_closed().then_some(()));
 }
