@@ -6,6 +6,9 @@ use super::link::Answer;
 use crate::core::ServerId;
 use crate::wire::Reply;
 
+/// Reason of an error if a server has not answered within the time limit of a request.
+pub(super) const SILENT: &str = "it did not answer in time";
+
 impl Call {
     /// The answer to a request that may be repeated.
     pub(super) async fn reply(self) -> Result<Reply> {
@@ -13,7 +16,7 @@ impl Call {
         let why = match self.answer().await {
             Some(Answer::Reply(Reply::Refused(why)) | Answer::NotCarriedOut(why)) => why,
             Some(Answer::Reply(reply)) => return Ok(reply),
-            Some(Answer::Silence(_)) | None => "it did not answer in time".to_owned(),
+            Some(Answer::Silence(_)) | None => SILENT.to_owned(),
         };
         Err(Error::Unavailable { server, why })
     }

@@ -100,7 +100,7 @@ impl Cluster {
         }
         self.validate_groups()?;
         if !self.partition.is_complete() {
-            let what = "the first ranges begins with the empty key, and each further one with a larger key";
+            let what = "the first range begins with the empty key, and each further one with a larger key";
             return field("partition", what);
         }
         match self.partition.servers().into_iter().find(|server| !ids.contains(server)) {

@@ -50,6 +50,21 @@ pub enum ServerError {
         /// Reason why it cannot be read.
         source: Box<ServerError>,
     },
+    /// The member was removed from its group. Its folder is of no use any more.
+    #[error(
+        "member {member} was removed from the group of server {server}, by entry {at} of the log, as member {by} says: \
+         its folder can be deleted"
+    )]
+    Removed {
+        /// Id of the group's server.
+        server: ServerId,
+        /// Number of the member that was removed.
+        member: u8,
+        /// Index of the entry of the log that has removed it.
+        at: u64,
+        /// Number of the member that says so.
+        by: u8,
+    },
     /// The operating system refused something.
     #[error("cannot {action}: {source}")]
     Io {

@@ -123,6 +123,10 @@ impl Shared {
             match over {
                 Over::Ended => return,
                 Over::Failed(error) => return self.fail(error),
+                Over::Again(Restart::Removed { at, by }) => {
+                    let (server, member) = (config.server, config.member.unwrap_or_default());
+                    return self.fail(ServerError::Removed { server, member, at, by });
+                }
                 Over::Again(Restart::SteppedDown) => say(config, "no longer leads; it reads its log again"),
                 Over::Again(Restart::Replaced) => say(config, "has met another member's new store; it starts again"),
                 Over::Again(Restart::Told) => say(config, "has heard of another configuration; it starts again"),

@@ -36,7 +36,7 @@ pub(super) enum Change {
     Remove { number: u8 },
 }
 
-/// Reason why the engine of a member is to be started again.
+/// Reason why the engine of a member is to be started again, or not any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Restart {
     /// The member no longer leads.
@@ -49,6 +49,9 @@ pub(super) enum Restart {
     Follow(Promised),
     /// Its own store has all of that, and gets a vote.
     Rejoined,
+    /// The member was removed from its group, by the configuration in this entry, as this member
+    /// says: it ends.
+    Removed { at: u64, by: u8 },
 }
 
 /// A message to another member, to the network stage.

@@ -6,9 +6,9 @@ use std::path::PathBuf;
 
 use clap::Args;
 use dtranx::backup::{self, Content, RestoreOptions};
-use dtranx::client::Error;
+use dtranx::client::{Error, Snapshot};
 
-use crate::connect::Connect;
+use crate::connect::{Connect, patiently};
 use crate::failure::Failure;
 use crate::new_file::NewFile;
 use crate::say::say;
@@ -42,10 +42,10 @@ pub(crate) struct Restore {
 
 pub(crate) fn backup(options: &Backup) -> Result<(), Failure> {
     let new = NewFile::make(&options.file)?;
-    let client = options.connect.client()?;
+    let client = options.connect.patient_client()?;
     let cluster = client.cluster().name.clone();
     let mut is_ours = Ok(());
-    let content = client.read(|snapshot| {
+    let mut write = |snapshot: &Snapshot| {
         // An attempt before may have written to it.
         let emptied = new.file.set_len(0).and_then(|()| std::io::Seek::rewind(&mut &new.file));
         let written = emptied.map_err(|error| backup::Failure::File(error.into()));
@@ -57,7 +57,8 @@ pub(crate) fn backup(options: &Backup) -> Result<(), Failure> {
                 Err(Error::Aborted(other.to_string()))
             }
         }
-    });
+    };
+    let content = patiently(|| client.read(&mut write));
     is_ours.map_err(|what| Failure::Failed(format!("{}: {what}", new.partial.display())))?;
     let Content { items, bytes } = content?;
     new.publish()?;

@@ -2,6 +2,7 @@
 //! this one, however it ends: each waits for the end of its standard input.
 
 use std::fmt::Write as _;
+use std::fs::{File, OpenOptions, TryLockError};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::thread;
@@ -10,7 +11,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use dtranx::cluster::HeldPort;
 
-use crate::failure::Failure;
+use crate::failure::{Failure, REMOVED};
 use crate::say::tell;
 
 #[derive(Args)]
@@ -19,7 +20,7 @@ pub(crate) struct ClusterOptions {
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=16))]
     servers: u16,
     /// Number of members of one server that is a group, instead of several servers: 3, 5 or 7
-    #[arg(long, value_name = "NUMBER", conflicts_with = "servers", value_parser = clap::value_parser!(u16).range(3..=7))]
+    #[arg(long, value_name = "NUMBER", conflicts_with = "servers", value_parser = members)]
     members: Option<u16>,
     /// Folder of the servers' data; kept when the cluster ends
     #[arg(long, default_value = "dtranx-cluster")]
@@ -44,6 +45,8 @@ enum Medium {
 
 pub(crate) fn run_cluster(options: &ClusterOptions) -> Result<(), Failure> {
     std::fs::create_dir_all(&options.folder)?;
+    let _lock = lock(options)?;
+    expect_the_same_cluster(options)?;
     // While this process runs, no other program gets the port of a server that does not listen yet.
     let held = held(options)?;
     let ports = ports(options, &held)?;
@@ -61,6 +64,45 @@ pub(crate) fn run_cluster(options: &ClusterOptions) -> Result<(), Failure> {
     ));
     tell(format_args!("configurations and data: {}; end with Ctrl-C", options.folder.display()));
     watch(servers, options.part())
+}
+
+fn members(text: &str) -> Result<u16, String> {
+    let number = text.parse().ok().filter(|number| [3, 5, 7].contains(number));
+    number.ok_or_else(|| "a group begins with 3, 5 or 7 members".to_owned())
+}
+
+/// Takes the folder for this cluster, as long as the file is open: another one would write over its
+/// configurations.
+fn lock(options: &ClusterOptions) -> Result<File, Failure> {
+    let file = OpenOptions::new().create(true).append(true).open(options.folder.join("cluster.lock"))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => {
+            Err(Failure::Failed(format!("{}: a cluster that runs has this folder", options.folder.display())))
+        }
+        Err(TryLockError::Error(error)) => Err(error.into()),
+    }
+}
+
+/// Refuses the folder of a cluster that has other servers, or members, before anything is written.
+fn expect_the_same_cluster(options: &ClusterOptions) -> Result<(), Failure> {
+    let count = |part: &str| {
+        let is_there = |number: &u16| options.folder.join(format!("{part}-{number}.toml")).exists();
+        (1..=16).filter(is_there).count()
+    };
+    let (servers, members) = (count("server"), count("member"));
+    let number = usize::from(options.processes());
+    let wanted = if options.members.is_some() { (0, number) } else { (number, 0) };
+    if (servers, members) == (0, 0) || (servers, members) == wanted {
+        return Ok(());
+    }
+    let there = if servers > 0 { format!("{servers} servers") } else { format!("{members} members") };
+    Err(Failure::Failed(format!(
+        "{}: it has a cluster of {there}, and not of {} {}s: `--folder` names another folder",
+        options.folder.display(),
+        options.processes(),
+        options.part()
+    )))
 }
 
 impl ClusterOptions {
@@ -128,18 +170,24 @@ fn start(file: &std::path::Path) -> Result<Child, Failure> {
     Ok(child)
 }
 
-/// Waits until a server ends: then the cluster does.
+/// Waits until a server ends: then the cluster does. A member that was removed from its group does
+/// not end the others.
 fn watch(mut servers: Vec<Child>, part: &str) -> Result<(), Failure> {
+    let mut removed = vec![false; servers.len()];
     loop {
         for at in 0..servers.len() {
-            if let Some(status) = servers[at].try_wait()? {
-                for server in &mut servers {
-                    // An error means that the server has ended already.
-                    let _ = server.kill();
-                    let _ = server.wait();
-                }
-                return Err(Failure::Failed(format!("{} {} has ended: {status}", part, at + 1)));
+            let Some(status) = servers[at].try_wait()?.filter(|_| !removed[at]) else { continue };
+            removed[at] = status.code() == Some(REMOVED.into());
+            if removed[at] && removed.contains(&false) {
+                tell(format_args!("{part} {} was removed from its group; the others go on", at + 1));
+                continue;
             }
+            for server in &mut servers {
+                // An error means that the server has ended already.
+                let _ = server.kill();
+                let _ = server.wait();
+            }
+            return Err(Failure::Failed(format!("{} {} has ended: {status}", part, at + 1)));
         }
         thread::sleep(Duration::from_millis(100));
     }

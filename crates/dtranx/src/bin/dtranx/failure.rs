@@ -10,13 +10,19 @@ pub(crate) enum Failure {
     No(String),
     /// The request could not be carried out: exit status 2.
     Failed(String),
+    /// The member that runs was removed from its group: exit status [`REMOVED`].
+    Removed(String),
 }
+
+/// Exit status of a member that was removed from its group. Starting it again is of no use.
+pub(crate) const REMOVED: u8 = 3;
 
 impl Failure {
     pub(crate) fn report(self) -> ExitCode {
         let (text, status) = match self {
             Self::No(text) => (text, 1),
             Self::Failed(text) => (text, 2),
+            Self::Removed(text) => (text, REMOVED),
         };
         remark::say(text);
         ExitCode::from(status)

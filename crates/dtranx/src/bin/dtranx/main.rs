@@ -1,7 +1,8 @@
 //! The `dtranx` command. One file per kind of subcommand; this one only chooses.
 //!
 //! Exit status: 0 all is well, 1 the answer is no (a key is absent, a transaction is refused, a
-//! simulation failed), 2 the request could not be carried out.
+//! simulation failed), 2 the request could not be carried out, 3 a member was removed from its
+//! group.
 
 mod backup;
 mod cluster;

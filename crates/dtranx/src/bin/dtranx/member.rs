@@ -1,5 +1,6 @@
 //! Adding a member to a group, and removing one (decision 0088). The command goes on asking until
-//! the change is over: an election may take it back, and then it is asked for again.
+//! the change is over: an election may take it back, and then it is asked for again. It ends when
+//! no member that leads has answered within the time limit of a request.
 
 use std::net::SocketAddr;
 use std::thread;
@@ -9,8 +10,8 @@ use clap::{Args, Subcommand};
 use dtranx::client::{Client, Error, greet};
 use dtranx::cluster::{Place, Role};
 use dtranx::core::{ServerId, StoreId};
-use dtranx::wire::{GroupStatus, Welcome};
 use dtranx::remark;
+use dtranx::wire::{GroupStatus, Welcome};
 
 use crate::connect::Connect;
 use crate::failure::Failure;
@@ -97,7 +98,7 @@ fn add(options: &Add) -> Result<(), Failure> {
             // the store does not wait any more.
             None if status.told.is_settled => match waiting(&client, server, address, options) {
                 Ok(store) => begin(client.add_member(server, address, store), &mut said)?,
-                Err(Failure::Failed(why) | Failure::No(why)) => tell_once(why, &mut said),
+                Err(Failure::Failed(why) | Failure::No(why) | Failure::Removed(why)) => tell_once(why, &mut said),
             },
             None => {}
         }
@@ -119,6 +120,8 @@ fn remove(options: &Remove) -> Result<(), Failure> {
                 return Ok(());
             }
             begin(client.remove_member(server, number), &mut said)?;
+        } else {
+            tell_once(format!("member {number} is being removed: a majority of the members has to know it"), &mut said);
         }
         thread::sleep(LOOK);
         status = look(&client, server, status)?;
@@ -157,6 +160,9 @@ fn begin(answer: Result<u8, Error>, said: &mut String) -> Result<(), Failure> {
 
 /// The members of a group that serves.
 fn members(client: &Client, server: ServerId) -> Result<GroupStatus, Failure> {
+    if client.cluster().address(server).is_none() {
+        return Err(Failure::Failed(format!("server {server}: it is not of this cluster")));
+    }
     if !client.cluster().is_group(server) {
         let what = format!("server {server} runs alone, and cannot become a group: it has no members");
         return Err(Failure::No(what));
@@ -170,11 +176,15 @@ fn members(client: &Client, server: ServerId) -> Result<GroupStatus, Failure> {
     }
 }
 
-/// The members by now; those that were known before while there is no leader.
+/// The members by now, of a change that was asked for; those that were known before while a leader
+/// has just been elected.
 fn look(client: &Client, server: ServerId, before: GroupStatus) -> Result<GroupStatus, Failure> {
     match client.status(server) {
         Ok(status) => Ok(status.group.unwrap_or(before)),
-        Err(Error::Unavailable { .. }) => Ok(before),
+        Err(error @ Error::Unavailable { .. }) => Err(Failure::Failed(format!(
+            "{error}; the change was asked for, and may be carried out once a majority of the members is up: the same \
+             command goes on with it"
+        ))),
         Err(error) => Err(error.into()),
     }
 }

@@ -5,6 +5,8 @@ use std::fmt::Arguments;
 use std::io::{ErrorKind, Write, stdout};
 use std::process::exit;
 
+use dtranx::remark;
+
 /// Writes a line like `println!`, and ends the command quietly when the reading end of its output
 /// is closed.
 macro_rules! say {
@@ -13,12 +15,17 @@ macro_rules! say {
 pub(crate) use say;
 
 pub(crate) fn line(text: Arguments<'_>) {
+    print_bytes(format!("{text}\n").as_bytes());
+}
+
+/// Writes bytes as they are, in the same way.
+pub(crate) fn print_bytes(bytes: &[u8]) {
     let mut out = stdout().lock();
-    match writeln!(out, "{text}").and_then(|()| out.flush()) {
+    match out.write_all(bytes).and_then(|()| out.flush()) {
         Ok(()) => {}
         Err(error) if error.kind() == ErrorKind::BrokenPipe => exit(0),
         Err(error) => {
-            eprintln!("dtranx: cannot write the answer: {error}");
+            remark::say(format_args!("cannot write the answer: {error}"));
             exit(2);
         }
     }

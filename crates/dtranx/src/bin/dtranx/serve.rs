@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::Args;
 use dtranx::core::StoreId;
-use dtranx::server::{Server, raise_descriptor_limit};
+use dtranx::server::{Server, ServerError, raise_descriptor_limit};
 
 use crate::failure::Failure;
 use crate::say::tell;
@@ -89,6 +89,9 @@ pub(crate) fn serve(options: &ServeOptions) -> Result<(), Failure> {
         server.medium()
     ));
     loop {
-        server.wait(Duration::from_secs(3600)).map_err(|error| failed(&error))?;
+        server.wait(Duration::from_secs(3600)).map_err(|error| match error {
+            ServerError::Removed { .. } => Failure::Removed(error.to_string()),
+            error => failed(&error),
+        })?;
     }
 }

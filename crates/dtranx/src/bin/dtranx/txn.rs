@@ -62,7 +62,8 @@ fn parse(line: &str) -> Result<Operation, String> {
         ["put", key, value] => Operation::Put(own(key), own(value)),
         ["delete", key] => Operation::Delete(own(key)),
         ["scan", prefix, limit] => {
-            let limit = limit.parse().map_err(|_| format!("{line:?}: the limit {limit:?} is no number"))?;
+            let number = limit.parse().ok().filter(|limit| *limit > 0);
+            let limit = number.ok_or_else(|| format!("{line:?}: the limit {limit:?} is no number from 1 on"))?;
             Operation::Scan(own(prefix), limit)
         }
         ["expect", key, value] => Operation::Expect(own(key), Some(own(value))),
@@ -82,7 +83,7 @@ fn carry_out(tranx: &mut Transaction, operation: &Operation) -> Result<Option<Ou
             if found.as_deref() == expected.as_deref().map(str::as_bytes) {
                 return Ok(None);
             }
-            let found = found.map_or("nothing".to_owned(), |value| format!("{:?}", shown(&value)));
+            let found = found.map_or("nothing".to_owned(), |value| format!("\"{}\"", shown(&value)));
             Err(Error::Aborted(format!("the key {key:?} holds {found}; nothing is changed")))
         }
     }

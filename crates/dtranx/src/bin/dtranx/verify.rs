@@ -1,7 +1,8 @@
 //! The command that checks that all data of a server is there and undamaged.
 
 use clap::Args;
-use dtranx::server::verify;
+use dtranx::log::LogError;
+use dtranx::server::{ServerError, verify};
 
 use crate::failure::Failure;
 use crate::say::say;
@@ -15,7 +16,13 @@ pub(crate) struct VerifyOptions {
 
 pub(crate) fn verify_server(options: &VerifyOptions) -> Result<(), Failure> {
     let config = options.which.config()?;
-    let found = verify(&config).map_err(|error| Failure::No(error.to_string()))?;
+    let found = verify(&config).map_err(|error| match error {
+        ServerError::Config(_) | ServerError::Io { .. } | ServerError::Log(LogError::InUse { .. }) => {
+            Failure::Failed(error.to_string())
+        }
+        error if !config.folder.exists() => Failure::Failed(error.to_string()),
+        error => Failure::No(error.to_string()),
+    })?;
     say!("server {} of {:?}: identity, log and items belong together", config.server, config.cluster.name);
     say!("log: {} segments, {} records, no damage", found.segments, found.records);
     if found.uncommitted > 0 {

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use super::AsyncClient;
 use super::pause::pause;
 use crate::client::call::Call;
-use crate::client::reply::unexpected;
+use crate::client::reply::{SILENT, unexpected};
 use crate::client::retry::{Next, Retry};
 use crate::client::scan::{PARTS_AT_ONCE, Round, Scan};
 use crate::client::{Error, Generation, Result, Scanned};
@@ -41,7 +41,7 @@ impl AsyncClient {
         let mut retry = Retry::new(&self.inner.options);
         loop {
             let (server, generation) = (self.inner.snapshot_maker(), self.inner.generation());
-            let refusal = match self.inner.start(server, Ask::Snapshot)?.reply().await? {
+            let refusal = match made(self.inner.start(server, Ask::Snapshot)?.reply().await)? {
                 Reply::Snapshot(SnapshotAnswer::Made(epoch)) => {
                     return Ok(AsyncSnapshot { client: self.clone(), epoch, generation, map: Arc::default() });
                 }
@@ -68,6 +68,18 @@ impl AsyncClient {
                 other => return other,
             }
         }
+    }
+}
+
+/// The answer of the server that was asked to make a snapshot. If there is none, it may have waited
+/// for another server, whose name it has not said yet.
+fn made(answer: Result<Reply>) -> Result<Reply> {
+    match answer {
+        Err(Error::Unavailable { server, why }) if why == SILENT => {
+            let why = format!("{why}; it makes a snapshot with all servers, and one of these may be silent");
+            Err(Error::Unavailable { server, why })
+        }
+        answer => answer,
     }
 }
 

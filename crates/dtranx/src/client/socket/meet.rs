@@ -81,6 +81,9 @@ pub(super) fn meet(
             Ok(_) => return Err("the server takes too long to say who it is".to_owned()),
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
             Err(error) if is_timeout(&error) && now < until => {}
+            Err(error) if is_timeout(&error) => {
+                return Err(format!("it did not answer within {} s", patience.max(HANDSHAKE).as_secs()));
+            }
             Err(error) => return Err(error.to_string()),
         }
     }

@@ -108,6 +108,7 @@ impl Waiting {
             // The name is that of the commit, and not the one under which the question was sent.
             (Ask::RequestOutcome { request, above }, _) => silence(request.client, *above),
             (_, Some(client)) => silence(client, self.above),
+            (_, None) if why.is_empty() => Answer::NotCarriedOut("it could not be reached in time".to_owned()),
             (_, None) => Answer::NotCarriedOut(format!("it could not be reached: {why}")),
         };
         Over { done: self.done, answer }

@@ -104,6 +104,12 @@ impl NetworkStage {
         u8::try_from(at + 1).ok()
     }
 
+    /// Number of a member of this group that was removed.
+    pub(super) fn removed(&self, peer: PeerId) -> Option<u8> {
+        let (_, settled) = &self.roster.as_ref()?.settled;
+        peer.member.filter(|number| peer.server == self.me && settled.has_removed(*number))
+    }
+
     /// The configuration in force here, for a member of the same group. What the stage `group` has
     /// noted last is told, so that nothing is missed between this and its next message.
     pub(super) fn told_to(&self, peer: PeerId) -> Option<Told> {
@@ -202,13 +208,11 @@ impl NetworkStage {
                 WireError::Unreadable { what: format!("server {by} takes this one for a member of its own") }.into()
             );
         }
-        let member = self.member.unwrap_or_default();
-        self.failure = Some(format!(
-            "member {member} was removed from the group of server {}, by entry {at} of the log, as member {} says: its \
-             folder can be deleted",
-            self.me,
-            by.member.unwrap_or_default()
-        ));
+        if let Some(ways) = &self.port.members {
+            // If it starts again for another reason, it hears of this again.
+            let _ = ways.restart.set(Restart::Removed { at, by: by.member.unwrap_or_default() });
+        }
+        self.failure = Some("this member was removed from its group".to_owned());
         Ok(())
     }
 

@@ -109,6 +109,10 @@ impl NetworkStage {
             return refused;
         }
         if !self.peers.contains(peer) {
+            if let Some(number) = self.removed(peer) {
+                let why = format!("member {number} was removed from the group of server {me}");
+                return refused(format!("{why}: a new store joins with `dtranx serve --join`"), false);
+            }
             let hint = if map.has(peer.server) && peer.server != me && !self.map.has(peer.server) {
                 format!(": if it joins, server {me} has to be started with it in its list")
             } else {

@@ -9,6 +9,7 @@ use dtranx::core::ServerId;
 use dtranx::wire::GroupStatus;
 
 use crate::limit::Limit;
+use crate::processes::commands::{dtranx, err};
 use crate::processes::group::{count, number, put, store, wait_for_more, wait_until};
 use crate::processes::trio::{REQUEST_MS, Trio};
 
@@ -103,6 +104,57 @@ fn two_members_are_added_and_two_removed_while_clients_write() {
         }
         trio.wait(leader);
     });
+}
+
+#[test]
+fn client_that_stays_connected_goes_on_when_all_members_are_replaced_one_after_the_other() {
+    let _limit = Limit::of(300, "change of the members");
+    let mut trio = Trio::group("disk");
+    let (over, acknowledged) = (AtomicBool::new(false), AtomicU64::new(0));
+    let (client, idle) = (trio.client(REQUEST_MS), trio.client(20_000));
+    idle.get("number").unwrap();
+    thread::scope(|scope| {
+        scope.spawn(|| count(&client, &over, &acknowledged));
+        wait_for_more(&acknowledged);
+        // The client stays connected to the leader, which goes last, and cannot say who is left.
+        let leader = trio.leader();
+        let followers = (0..3).filter(|at| *at != leader);
+        for at in followers.chain([leader]) {
+            let new = trio.join();
+            trio.add_member(new);
+            wait_for_more(&acknowledged);
+            if at == leader {
+                trio.kill(at);
+            }
+            remove(&trio, at);
+            trio.wait(at);
+            wait_for_more(&acknowledged);
+        }
+        let at_least = acknowledged.load(Ordering::SeqCst);
+        assert!(number(idle.get("number").unwrap()) >= at_least);
+        over.store(true, Ordering::SeqCst);
+    });
+}
+
+#[test]
+fn removal_that_no_majority_takes_ends_with_what_it_waits_for() {
+    let _limit = Limit::of(300, "end of the command");
+    let mut trio = Trio::group("disk");
+    put(&trio.client(20_000), "key", Some(b"value"));
+    let leader = trio.leader();
+    let others: Vec<usize> = (0..3).filter(|at| *at != leader).collect();
+    for at in &others {
+        trio.kill(*at);
+    }
+    let number = (others[0] + 1).to_string();
+    let address = trio.addresses()[leader].to_string();
+    let removal = dtranx(None, &["member", "remove", &number, "--timeout-ms", "2000", "--server", &address], "");
+    let why = err(&removal);
+    match removal.status.code() {
+        Some(2) => assert!(why.contains("the change was asked for, and may be carried out once a majority"), "{why}"),
+        // The leader had noticed already that it is alone.
+        status => assert!(status == Some(1) && why.contains("do not answer"), "{why}"),
+    }
 }
 
 #[test]

@@ -254,7 +254,9 @@ fn only_a_store_that_is_known_in_a_removed_place_is_told_so_and_nothing_of_anoth
     // The fourth was removed before this one heard of its store.
     for (number, store) in [(2, 7), (4, 4)] {
         let (_, welcome) = rig.greet(caller(number, store, None));
-        assert!(matches!(welcome, Welcome::Refused { .. }), "{welcome:?}");
+        let Welcome::Refused { why, .. } = welcome else { panic!("{welcome:?}") };
+        let expected = format!("member {number} was removed from the group of server 1: a new store joins with");
+        assert!(why.contains(&expected), "{why}");
     }
     // A later configuration, but its stores are none of this group's.
     let stores: BTreeMap<u8, StoreId> = (5..=9).map(|number| (number, StoreId([number + 100; 16]))).collect();
