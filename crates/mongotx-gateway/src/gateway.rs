@@ -362,13 +362,14 @@ impl Gateway {
     pub async fn shutdown(self, limit: Duration) -> mongotx::Result<()> {
         self.server.tasks.close();
         self.server.closing.cancel();
-        let answered = tokio::time::timeout(limit, self.server.tasks.wait());
-        let ((), answered) = tokio::join!(self.server.context.leave_set(), answered);
-        if answered.is_err() {
-            tracing::warn!("commands still run after {limit:?}; their connections are closed");
-            self.server.ending.cancel();
-            self.server.tasks.wait().await;
-        }
+        let answering = async {
+            if tokio::time::timeout(limit, self.server.tasks.wait()).await.is_err() {
+                tracing::warn!("commands still run after {limit:?}; their connections are closed");
+                self.server.ending.cancel();
+                self.server.tasks.wait().await;
+            }
+        };
+        tokio::join!(self.server.context.leave_set(), answering);
         // Clients can no longer end their transactions.
         self.server.context.tx.kill_all_sessions(AbortReason::Shutdown).await;
         self.server.context.forget_activity().await;

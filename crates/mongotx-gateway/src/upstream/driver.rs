@@ -32,12 +32,10 @@ pub(super) async fn run_command(
     }
 }
 
-/// Returns true if the driver had no connection to send the command over.
+/// Returns true if the driver had no connection to send the command over. (When it clears its pool,
+/// it answers so for commands that are under way, too.)
 fn is_unsent(kind: &ErrorKind) -> bool {
-    matches!(
-        kind,
-        ErrorKind::ServerSelection { .. } | ErrorKind::DnsResolve { .. } | ErrorKind::ConnectionPoolCleared { .. }
-    )
+    matches!(kind, ErrorKind::ServerSelection { .. } | ErrorKind::DnsResolve { .. })
 }
 
 /// One document, with the sequences as arrays, and without the database, which the driver adds.

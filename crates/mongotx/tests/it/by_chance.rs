@@ -86,6 +86,31 @@ async fn writes_of_a_bulk_are_drawn_one_by_one() {
     assert_eq!(coll.count_documents(doc! {"a": [1]}).await.unwrap(), done.modified_count);
 }
 
+/// What was drawn, and what was not, is not asked again by chance at the commit: other documents
+/// may change.
+#[tokio::test]
+async fn single_writes_by_chance_are_validated_by_what_chance_was_asked_of() {
+    let (client, rival) = (quiet::connect(quiet::options()).await, quiet::connect(quiet::options()).await);
+    for isolation in [Isolation::Snapshot, Isolation::Serializable] {
+        let coll = quiet::collection(&client, 30).await;
+        let others = quiet::through(&rival, &coll);
+        let mut tx = begun(&client, isolation);
+        let (mut modified, mut shown) = (0, 0);
+        for id in 1..=10 {
+            let filter = doc! {"_id": id, "$sampleRate": 0.5};
+            modified += coll.update_one(filter, push()).session(&mut tx).await.unwrap().modified_count;
+        }
+        for id in 11..=20 {
+            let filter = doc! {"_id": id, "$sampleRate": 0.5};
+            shown += u64::from(coll.find_one_and_update(filter, push()).session(&mut tx).await.unwrap().is_some());
+        }
+        others.update_many(doc! {"_id": {"$gt": 20}}, doc! {"$inc": {"n": 1}}).await.unwrap();
+        others.update_one(doc! {"_id": 30}, doc! {"$inc": {"n": 1}}).await.unwrap();
+        tx.commit().await.unwrap();
+        assert_eq!(coll.count_documents(doc! {"a": [1]}).await.unwrap(), modified + shown, "{isolation:?}");
+    }
+}
+
 #[tokio::test]
 async fn what_cannot_be_drawn_once_is_refused_and_the_transaction_goes_on() {
     let client = quiet::connect(quiet::options()).await;

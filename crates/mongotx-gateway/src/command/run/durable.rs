@@ -59,10 +59,20 @@ pub(super) async fn run_durable_write(
     loop {
         match attempt(parsed, lsid, number, work, handle).await? {
             Attempt::Done(made) => return Ok(made),
-            Attempt::Again(failure) if Instant::now() >= until => return Err(failure),
+            Attempt::Again(failure) if Instant::now() >= until => return Err(not_made(failure)),
             Attempt::Again(_) => backoff.wait().await,
         }
     }
+}
+
+/// The failure of a write that was not made. Its application has begun no transaction that could
+/// have ended.
+fn not_made(failure: Failure) -> Failure {
+    if failure.code != codes::NO_SUCH_TRANSACTION {
+        return failure;
+    }
+    let message = format!("nothing was written: {}", failure.message);
+    Failure { code: codes::NETWORK_TIMEOUT, message, ..failure }
 }
 
 /// Makes one attempt: steps 1 to 4.

@@ -1,11 +1,11 @@
 //! Answers that cannot be compared with those to the same commands sent again, and the documents of
 //! others that matter to them, which can.
 
-use bson::{Bson, Document, RawDocument, RawDocumentBuf, doc};
+use bson::{Bson, RawDocument, RawDocumentBuf, doc};
 
 use super::committed;
 use crate::{
-    command::query::documents::Documents,
+    command::query::{documents::Documents, drawn},
     coordinator::{
         Core,
         queries::nondeterminism,
@@ -38,7 +38,7 @@ const MAX_EXCLUDED_BYTES: usize = 256 * 1_024;
 ///
 /// No transaction of others commits between the two looks. A single write outside transactions
 /// leaves no stamp, so the order matters: whatever it changes behind the first read, before the
-/// answer or after it, differs at the commit from what was noted.
+/// answer or after it, differs at the commit from what was noted, unless the value comes back.
 pub(super) struct Bracket<'a> {
     core: &'a Core,
     /// Documents that matter to the answer, by collection.
@@ -106,7 +106,9 @@ impl<'a> Bracket<'a> {
 pub(super) async fn matters_to(core: &Core, tx: &Transaction, ns: &Namespace, query: &Query) -> Result<Query> {
     let options = QueryOptions { staleness: None, find_only: None, is_always_probed: true, ..query.options.clone() };
     if nondeterminism::is_in(&query.filter) {
-        return Ok(Query::of(Document::new(), options));
+        // Its other conditions decide which documents chance is asked of.
+        let rest = drawn::lasting(&query.filter).ok().flatten().filter(|rest| !nondeterminism::is_in(rest));
+        return Ok(Query::of(rest.unwrap_or_default(), options));
     }
     let all = Query { sort: query.sort.clone(), ..Query::of(query.filter.clone(), options) };
     let own = tx.own_ids(ns);

@@ -41,7 +41,9 @@ use crate::{
 pub(crate) async fn find(core: &Core, tx: &mut Transaction, ns: &Namespace, query: &Query) -> Result<Documents> {
     core.quiet.give_quiet(tx).await;
     let query = &bound(core, query).await?;
-    if let Some(id) = query.pinned_id(core, ns).await? {
+    if !nondeterminism::is_in_query(query)
+        && let Some(id) = query.pinned_id(core, ns).await?
+    {
         return find_pinned(core, tx, ns, query, id).await;
     }
     let written = tx.has_written(ns);

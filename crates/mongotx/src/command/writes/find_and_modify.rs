@@ -36,6 +36,7 @@ use crate::{
             returning_write::DocumentImages,
             target::Target,
         },
+        queries::nondeterminism,
         request::{
             address::Address,
             query::{self, Query, exactly},
@@ -245,7 +246,7 @@ async fn inside(
                 return Ok(FindAndModifyResult::found(shown));
             }
         }
-        if at.is_none() || named.is_some() {
+        if (at.is_none() || named.is_some()) && lasting.is_none() {
             reads_of_writes::note_nothing(core, tx, ns, &query).await?;
         }
         if (at.is_none() || named.is_some())
@@ -265,10 +266,12 @@ async fn inside(
 async fn selected(core: &Core, tx: &mut Transaction, ns: &Namespace, query: &Query) -> Result<Option<Address>> {
     let first = Query { limit: 1, ..query.clone() };
     let is_vouched_for = tx.only_removed(ns) && !tx.has_own_view();
-    let found = match query.sort {
-        // With an order, the choice of the first document is a read, and is validated.
-        Some(_) => validated::addresses(core, tx, ns, &first, 1).await?,
-        None => committed::addresses(core, Some(tx), ns, &first, 1).await?,
+    // With an order, the choice of the first document is a read, and is validated; and by chance,
+    // what the draw rests on.
+    let is_read = query.sort.is_some() || nondeterminism::is_by_chance(&query.filter);
+    let found = match is_read {
+        true => validated::addresses(core, tx, ns, &first, 1).await?,
+        false => committed::addresses(core, Some(tx), ns, &first, 1).await?,
     };
     if is_vouched_for {
         // If a rival had rolled the transaction back, the documents that it has removed would be

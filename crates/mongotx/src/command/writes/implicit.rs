@@ -16,7 +16,7 @@ use crate::{
         Core, finishing::lock_wait::LockWait, lifecycle::abandon, stamps::retry_history::RetryHistory,
         transaction::Transaction,
     },
-    error::{Error, ErrorKind, Result},
+    error::{ErrorKind, Result},
     options::{Isolation, TransactionOptions},
 };
 
@@ -29,8 +29,10 @@ macro_rules! in_transaction {
         loop {
             let $tx = call.begin();
             let result = Box::pin($command).await;
-            if let Some(done) = Box::pin(call.end(result)).await? {
-                break Ok(done);
+            match Box::pin(call.end(result)).await {
+                Ok(None) => {}
+                Ok(Some(done)) => break Ok(done),
+                Err(error) => break Err($crate::error::Error::of_call(error)),
             }
         }
     }};
@@ -103,7 +105,7 @@ impl<'a> Call<'a> {
                 Err(error) => error,
             },
             Err(refused) if !refused.ends_transaction() => {
-                self.core.commit(tx).await.map_err(Error::of_call)?;
+                self.core.commit(tx).await?;
                 return Err(refused);
             }
             Err(error) => {
@@ -113,7 +115,7 @@ impl<'a> Call<'a> {
             }
         };
         if !matches!(error.kind(), ErrorKind::Conflict | ErrorKind::Expired) || Instant::now() >= self.until {
-            return Err(error.of_call());
+            return Err(error);
         }
         self.core.server.counters.add(&self.core.server.counters.retries, 1);
         self.lock_wait.pause().await;

@@ -200,8 +200,16 @@ pub(crate) async fn write_first(
             }
             return Ok(Some((found.at, !change.is_lock())));
         }
-        let Some(at) = Box::pin(committed::addresses(core, Some(tx), ns, &first, 1)).await?.pop() else {
-            Box::pin(reads_of_writes::note_nothing(core, tx, ns, query)).await?;
+        let found = match &lasting {
+            None => Box::pin(committed::addresses(core, Some(tx), ns, &first, 1)).await?.pop(),
+            // What it rests on is noted with it: to ask again whether nothing matches would draw
+            // again.
+            Some(_) => Box::pin(validated::addresses(core, tx, ns, &first, 1)).await?.pop(),
+        };
+        let Some(at) = found else {
+            if lasting.is_none() {
+                Box::pin(reads_of_writes::note_nothing(core, tx, ns, query)).await?;
+            }
             return Ok(None);
         };
         core.locking.note_wanted(tx, ns, query, change, &at).await?;

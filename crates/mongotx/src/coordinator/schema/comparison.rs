@@ -57,8 +57,9 @@ pub(super) fn compare(there: &Document, wanted: &Document, default: Option<&Docu
     }
 }
 
-/// Returns true if two collations are the same: `there` as the server lists it, with all options;
-/// `wanted` as the application gives it. `None`: strings are compared by their bytes.
+/// Returns true if two collations are the same: `there` as the server lists it, with all options,
+/// or as an application has given it; `wanted` as the application gives it. `None`: strings are
+/// compared by their bytes.
 pub(crate) fn same_collation(there: Option<&Document>, wanted: Option<&Document>) -> bool {
     let is_simple = |collation: &&Document| locale(collation) == "simple";
     match (there.filter(|there| !is_simple(there)), wanted.filter(|wanted| !is_simple(wanted))) {
@@ -68,7 +69,8 @@ pub(crate) fn same_collation(there: Option<&Document>, wanted: Option<&Document>
             let same = |(option, usual): &(&str, Bson)| match (there.get(option), wanted.get(option)) {
                 (Some(there), Some(wanted)) => normal(there) == normal(wanted),
                 (Some(there), None) => PARTICULAR.contains(&there_locale) || is_usual(there, usual),
-                (None, _) => true,
+                (None, Some(wanted)) => PARTICULAR.contains(&there_locale) || is_usual(wanted, usual),
+                (None, None) => true,
             };
             locale(wanted) == there_locale && COLLATION.iter().all(same)
         }

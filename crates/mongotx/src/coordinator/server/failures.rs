@@ -19,9 +19,12 @@ pub(crate) fn from_driver(error: mongodb::error::Error) -> Error {
             let details = error.server_response().and_then(|raw| Document::try_from(raw.as_ref()).ok());
             refused_command(refused.code, &refused.message, details.as_ref())
         }
-        DriverKind::ServerSelection { .. }
-        | DriverKind::DnsResolve { .. }
-        | DriverKind::ConnectionPoolCleared { .. } => {
+        // The driver answers so for commands that are under way, too.
+        DriverKind::ConnectionPoolCleared { .. } => {
+            let message = format!("the connection was given up, and the answer with it: {}", driver_words(&error));
+            Error::new(ErrorKind::Unavailable, message).maybe_done()
+        }
+        DriverKind::ServerSelection { .. } | DriverKind::DnsResolve { .. } => {
             Error::new(ErrorKind::Unavailable, format!("the server cannot be reached: {}", driver_words(&error)))
         }
         DriverKind::Authentication { .. } => Error::invalid(18, driver_words(&error)),

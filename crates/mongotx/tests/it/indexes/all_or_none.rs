@@ -150,3 +150,16 @@ async fn where_no_list_is_taken_indexes_are_dropped_one_by_one() {
     place.coll.drop_indexes_named(["a_1", "b_1"]).await.unwrap();
     assert_eq!(own_names(&place).await, [""; 0]);
 }
+
+/// An application leaves out what is usual, also where it gives two of them.
+#[tokio::test]
+async fn indexes_on_one_key_with_two_collations_are_made_by_one_call() {
+    let place = Place::new("two_collations").await;
+    let of = |name: &str, collation: Document| IndexModel::new(doc! {"k": 1}).option("name", name).collation(collation);
+    let (usual, weak) = (doc! {"locale": "en"}, doc! {"locale": "en", "strength": 2});
+    let names = place.coll.create_indexes([of("usual", usual.clone()), of("weak", weak)]).await.unwrap();
+    assert_eq!(names, ["usual", "weak"]);
+    let spelled = doc! {"locale": "en", "strength": 3};
+    let twice = [of("a", usual), of("b", spelled)];
+    assert_eq!(Place::new("one_collation").await.coll.create_indexes(twice).await.unwrap_err().code(), Some(85));
+}
