@@ -339,7 +339,10 @@ class Tranx:
             return []
         seen, found, values = rest, {}, {}
         while not rest.is_empty():
-            some, through = self._look(rest, MAX_ITEMS - len(found) if limit is None else limit - len(values))
+            room = MAX_ITEMS - len(found)
+            # What this transaction has deleted is found, too, and none of its items.
+            deleted = sum(value is None and rest.contains(key) for key, value in self._writes.items())
+            some, through = self._look(rest, room if limit is None else min(room, limit - len(values) + deleted))
             found |= some
             if len(found) >= MAX_ITEMS:
                 raise LimitError(f"a scan of {len(found)} items or more; a transaction has at most {MAX_ITEMS}")
@@ -348,7 +351,6 @@ class Tranx:
             behind = None if through is None else successor(through)
             if behind is None or limit is not None and len(values) >= limit:
                 break
-            # What this transaction has deleted counts as found, and is none of its items.
             rest = Range(behind, rest.end)
         self._scans.append(ScanRead(seen, [(key, item.version) for key, item in found.items()]))
         self._scanned |= found
