@@ -150,6 +150,11 @@ fn simulate_torn_groups_is_correct() {
     run_seeds(0..60, &torn_groups(1, 1));
     let total = run_seeds(0..60, &torn_groups(2, 2));
     assert!(total.groups.overlaps > 20, "no old leader goes on: {total:?}");
+    // The log says often what is complete, too.
+    for (servers, count) in [(1, 1), (2, 2)] {
+        let complete_block = groups(servers, count).complete_block;
+        run_seeds(60..90, &SimOptions { complete_block, ..torn_groups(servers, count) });
+    }
 }
 
 /// Servers between which many ranges move.

@@ -148,7 +148,7 @@ impl NetworkStage {
         };
         let (at, settled) = &roster.settled;
         // A store that is not known in that place may be one of another group.
-        if settled.has_removed(number) && met == Met::Known {
+        if settled.has_removed(number) && matches!(met, Met::Known | Met::Replaced) {
             return Some(Welcome::Removed { at: at.index });
         }
         let told = told.filter(|told| told.is_possible())?;

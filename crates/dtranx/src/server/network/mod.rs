@@ -350,7 +350,7 @@ impl NetworkStage {
                         Party::Caller(peer) | Party::Called(peer, _) => format!("server {peer}"),
                         Party::Client(_) | Party::Unknown => "a client".to_owned(),
                     };
-                    let remark = format!("dtranx: server {}: the connection to {whom} is closed: {error}", self.me);
+                    let remark = format!("server {}: the connection to {whom} is closed: {error}", self.me);
                     self.remarks.say(remark, now_ms);
                 }
                 self.connection_stats.closed_unread += 1;

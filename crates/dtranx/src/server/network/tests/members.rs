@@ -92,8 +92,8 @@ fn member_starts_again_when_it_meets_a_store_in_a_lost_ones_place() {
     let (_, welcome) = rig.greet(caller(2, &[]));
     let Welcome::Refused { why, is_temporary: false } = welcome else { panic!("{welcome:?}") };
     assert!(why.contains("was replaced as lost"), "{why}");
-    // By the first store in the place clients may know the group: it is to be named, too.
-    let (_, welcome) = rig.greet(caller(7, &[9]));
+    // By the first store in the place clients may know the group: it should be named, too.
+    let (_, welcome) = rig.greet(caller(7, &[8]));
     let Welcome::Refused { why, is_temporary: false } = welcome else { panic!("{welcome:?}") };
     let both = format!("--replace {} --replace {}", StoreId([2; 16]), StoreId([9; 16]));
     assert!(why.contains(&both), "{why}");
