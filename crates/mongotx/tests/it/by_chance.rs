@@ -63,13 +63,16 @@ async fn writes_of_many_take_the_sample_that_one_draw_takes() {
         let client = quiet::connect(quiet::options()).await;
         let coll = quiet::collection(&client, 200).await;
         let mut tx = begun(&client, isolation);
+        // Of what the transaction has changed itself a sample is smaller: both are of others.
+        let removed = quiet::collection(&client, 200).await;
         let changed = coll.update_many(sampled(), push()).session(&mut tx).await.unwrap().modified_count;
-        let deleted = coll.delete_many(sampled()).session(&mut tx).await.unwrap();
-        let left = coll.count_documents(doc! {}).session(&mut tx).await.unwrap();
+        let deleted = removed.delete_many(sampled()).session(&mut tx).await.unwrap();
+        let left = removed.count_documents(doc! {}).session(&mut tx).await.unwrap();
         tx.commit().await.unwrap();
         // Chance takes fewer than 60 of 200 once in a hundred million times; three draws take 25.
         assert!((60..=140).contains(&changed) && (60..=140).contains(&deleted), "{changed}, {deleted}");
-        assert_eq!((left, coll.count_documents(doc! {}).await.unwrap()), (200 - deleted, 200 - deleted));
+        assert_eq!(coll.count_documents(doc! {"a": [1]}).await.unwrap(), changed);
+        assert_eq!((left, removed.count_documents(doc! {}).await.unwrap()), (200 - deleted, 200 - deleted));
     }
 }
 

@@ -113,8 +113,8 @@ impl Identity {
     }
 
     /// Notes the stores whose place a member's store takes, which is met, and which of them was the
-    /// first one: that is what the store itself says, so that all members say the same. Returns true
-    /// if that is news.
+    /// first one: that is what the store itself says, so that all members say the same. Returns
+    /// true if that is news.
     fn note_replaced(&mut self, peer: PeerId, replaces: &[StoreId]) -> bool {
         let before = self.replaced.get(&peer).cloned().unwrap_or_default();
         let first = replaces.first();
