@@ -68,7 +68,7 @@ enum Transport {
         /// Connections of their own for cursors that wait for documents: they would keep all others
         /// waiting.
         waiting: Arc<Lean>,
-        /// The connections of [`Lane::Own`].
+        /// Connections over which the gateway sends its own commands ([`Lane::Own`]).
         own: Arc<Lean>,
     },
     Driver {
@@ -88,7 +88,7 @@ pub(crate) enum Lane {
     Own,
 }
 
-/// Connections of [`Lane::Own`].
+/// Most connections over which the gateway sends its own commands ([`Lane::Own`]).
 const OWN_CONNECTIONS: u32 = 3;
 
 impl Upstream {

@@ -1,10 +1,10 @@
 //! Tests of the commands of the `dtranx` program against real servers.
 
 use std::fs;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, Lines, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use dtranx::cluster::HeldPort;
@@ -76,19 +76,26 @@ fn bad_requests_are_answered_with_what_is_wrong() {
     assert!(out(&simulated).contains("2 seeds: ") && out(&simulated).contains("nothing wrong"));
 }
 
-#[test]
-fn cluster_serves_and_ends_with_its_parent_even_when_that_is_killed() {
-    let _limit = Limit::of(300, "end of a command");
-    let folder = tempfile::tempdir().unwrap();
+/// `dtranx cluster` with three servers or members in a folder, the address of the first one, and
+/// the further lines that it says.
+fn cluster_of_three(kind: &str, folder: &Path) -> (Child, SocketAddr, Lines<BufReader<ChildStdout>>) {
     let mut parent = Command::new(env!("CARGO_BIN_EXE_dtranx"))
-        .args(["cluster", "--servers", "3", "--port", "0", "--folder"])
-        .arg(folder.path())
+        .args(["cluster", kind, "3", "--port", "0", "--folder"])
+        .arg(folder)
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
     let mut lines = BufReader::new(parent.stdout.take().unwrap()).lines();
     let line = lines.find(|line| line.as_ref().unwrap().starts_with("cluster of 3")).unwrap().unwrap();
-    let address: SocketAddr = line.rsplit(' ').next().unwrap().parse().unwrap();
+    let address = line.rsplit(' ').next().unwrap().parse().unwrap();
+    (parent, address, lines)
+}
+
+#[test]
+fn cluster_serves_and_ends_with_its_parent_even_when_that_is_killed() {
+    let _limit = Limit::of(300, "end of a command");
+    let folder = tempfile::tempdir().unwrap();
+    let (mut parent, address, _lines) = cluster_of_three("--servers", folder.path());
     let begun = Instant::now();
     // The first server may not listen yet, so the command is repeated.
     while !dtranx(None, &["put", "a", "1", "--server", &address.to_string()], "").status.success() {
@@ -242,16 +249,9 @@ fn folder_of_another_cluster_or_of_one_that_runs_is_refused_before_anything_is_w
 fn member_that_was_removed_does_not_end_the_others_of_its_cluster() {
     let _limit = Limit::of(300, "end of a command");
     let folder = tempfile::tempdir().unwrap();
-    let mut parent = Command::new(env!("CARGO_BIN_EXE_dtranx"))
-        .args(["cluster", "--members", "3", "--port", "0", "--folder"])
-        .arg(folder.path())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut lines = BufReader::new(parent.stdout.take().unwrap()).lines();
-    let line = lines.find(|line| line.as_ref().unwrap().starts_with("cluster of 3")).unwrap().unwrap();
-    let address = line.rsplit(' ').next().unwrap();
-    let run = |arguments: &[&str]| dtranx(None, &[arguments, &["--server", address]].concat(), "").status.success();
+    let (mut parent, address, mut lines) = cluster_of_three("--members", folder.path());
+    let address = address.to_string();
+    let run = |arguments: &[&str]| dtranx(None, &[arguments, &["--server", &address]].concat(), "").status.success();
     // The members may not listen yet, or not be in step.
     while !run(&["put", "a", "1"]) || !run(&["member", "remove", "3"]) {}
     let line = lines.find(|line| line.as_ref().unwrap().contains("was removed")).unwrap().unwrap();
